@@ -1,0 +1,162 @@
+"""The server's side of the agent processes: starts, answers, watches, restarts and ends them."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ga3c.agents.slots import SharedMemory, Slots, arrange
+from ga3c.agents.worker import Task
+from ga3c.config import EnvConfig
+from ga3c.envs.spec import EnvSpec
+from ga3c.queues import PredictionQueue, Request
+
+_LOG_TAIL = 8192
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An agent process that ended although nobody asked it to."""
+
+    worker: int
+    exit_code: int
+    last_words: str
+    """The end of what it wrote to its log in this life: a traceback, if an environment raised."""
+
+
+class _Worker:
+    """One agent process in its present life."""
+
+    def __init__(self, incarnation: int, process: "subprocess.Popen[bytes]", reply_fd: int, log_start: int) -> None:
+        self.incarnation = incarnation
+        self.process = process
+        self.reply_fd = reply_fd
+        self.log_start = log_start
+        self.failed = False
+
+
+class AgentPool:
+    """All agent processes, the memory they share with the predictors, and the prediction queue that they fill."""
+
+    def __init__(
+        self, spec: EnvSpec, env: EnvConfig, agents: int, workers: int, max_agents: int, seed: int, log_folder: Path
+    ) -> None:
+        self.spec = spec
+        self.groups = arrange(agents, workers)
+        self._agents = agents
+        self._env = env
+        self._seed = seed
+        self._log_folder = log_folder
+        largest = max(group.size for group in self.groups)
+        self.max_agents = max(largest, min(max_agents, agents))
+        layout = (agents, workers, spec.frame_shape, spec.frame_dtype)
+        self._memory = SharedMemory(Slots.size(*layout))
+        self.slots = Slots(self._memory.buffer, *layout)
+        self.queue = PredictionQueue(self.groups, self.max_agents)
+        self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
+        self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
+        self._lock = threading.Lock()
+        self._workers: list[_Worker] = []
+
+    def start(self) -> None:
+        """Starts every process; each asks for its first actions as soon as its environments are up."""
+        self._log_folder.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._workers = [self._spawn(worker, 0) for worker in range(len(self._of_worker))]
+
+    def reply(self, requests: Sequence[Request]) -> None:
+        """Wakes the groups whose actions lie in their slots. A process that died meanwhile is passed over."""
+        with self._lock:
+            for request in requests:
+                worker = self._workers[request.group.worker]
+                if worker.failed or worker.incarnation != request.incarnation:
+                    continue
+                try:
+                    os.write(worker.reply_fd, bytes((self._reply_of[request.group.number],)))
+                except BrokenPipeError:
+                    pass  # dead, and `restart_failed` will find it
+
+    def find_failed(self) -> list[Failure]:
+        """Processes that have died since the last call. Nothing they still ask for is heard from now on."""
+        failures = []
+        with self._lock:
+            for number, worker in enumerate(self._workers):
+                code = worker.process.poll()
+                if code is None or worker.failed:
+                    continue
+                worker.failed = True
+                os.close(worker.reply_fd)
+                self.queue.disown(self._of_worker[number], worker.incarnation + 1)
+                failures.append(Failure(number, code, self._last_words(number, worker)))
+        return failures
+
+    def restart_failed(self) -> int:
+        """Starts dead processes anew, each once no predictor holds a request of its former life."""
+        count = 0
+        with self._lock:
+            for number, worker in enumerate(self._workers):
+                if worker.failed and not self.queue.is_taken(self._of_worker[number]):
+                    self._workers[number] = self._spawn(number, worker.incarnation + 1)
+                    count += 1
+        return count
+
+    def pids(self) -> list[int]:
+        return [worker.process.pid for worker in self._workers]
+
+    def stop(self, patience: float) -> None:
+        """Ends every process: first by closing its pipe, and after `patience` seconds by force."""
+        with self._lock:
+            for worker in self._workers:
+                if not worker.failed:
+                    os.close(worker.reply_fd)
+            for worker in self._workers:
+                try:
+                    worker.process.wait(patience)
+                except subprocess.TimeoutExpired:
+                    patience = 0.0  # whoever comes after had as long
+                    worker.process.kill()
+                    worker.process.wait()
+            self._workers = []
+        self._memory.close()
+
+    def _spawn(self, number: int, incarnation: int) -> _Worker:
+        child_fd, reply_fd = os.pipe()
+        task = Task(
+            env_id=self.spec.id, env=self._env, raw_screens=self.spec.raw_screens, frame_shape=self.spec.frame_shape,
+            frame_dtype=self.spec.frame_dtype, agents=self._agents, workers=len(self._of_worker), worker=number,
+            incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
+            memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
+        )  # fmt: skip
+        with open(self._log_path(number), "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ga3c.agents.worker", task.to_json()],
+                pass_fds=(task.memory_fd, task.request_fd, task.reply_fd),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_child_environment(),
+                start_new_session=True,  # Ctrl-C is for the server, which then ends its processes in order
+            )
+            log_start = log.tell()
+        os.close(child_fd)
+        return _Worker(incarnation, process, reply_fd, log_start)
+
+    def _log_path(self, number: int) -> Path:
+        return self._log_folder / f"agents-{number:03d}.log"
+
+    def _last_words(self, number: int, worker: _Worker) -> str:
+        with open(self._log_path(number), "rb") as log:
+            end = log.seek(0, os.SEEK_END)
+            log.seek(max(worker.log_start, end - _LOG_TAIL))
+            return log.read().decode(errors="replace").strip()
+
+
+def _child_environment() -> dict[str, str]:
+    # The child must find what this process finds, the current folder included, for environments of the user's own.
+    # Its numpy gets one thread: the cores belong to the agents.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    return os.environ | one_thread | {"PYTHONPATH": path}

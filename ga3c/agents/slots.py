@@ -1,0 +1,125 @@
+"""The memory that agents and predictors share: one slot per agent, allocated once, never leaked."""
+
+import mmap
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ga3c.errors import UserError
+
+# What a request says of the frame in its slot. A truncated episode sends two requests: its true final frame (FINAL),
+# then the first frame of the next episode (FIRST). A terminated one sends FIRST | TERMINAL at once.
+FIRST = 1
+"""The frame begins an episode."""
+TERMINAL = 2
+"""The action before this frame ended the episode, or a life that counts as one: nothing follows it."""
+FINAL = 4
+"""The frame is the last of a truncated episode: it is only valued, the action that comes back is ignored."""
+EPISODE = 8
+"""An episode ended with the action before: `scores` and `lengths` hold it."""
+
+_ALIGNMENT = 4096
+
+
+@dataclass(frozen=True)
+class Group:
+    """Agents of one process that step and ask together, so that one request and one reply serve them all."""
+
+    number: int
+    worker: int
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+def arrange(agents: int, workers: int) -> list[Group]:
+    """Deals agents out to processes evenly; each process steps one of its two groups while the other waits."""
+    groups: list[Group] = []
+    start = 0
+    for worker in range(workers):
+        share = agents // workers + (worker < agents % workers)
+        halves = [share - share // 2, share // 2] if share > 1 else [share]
+        for size in halves:
+            groups.append(Group(len(groups), worker, start, start + size))
+            start += size
+    return groups
+
+
+class Slots:
+    """Arrays over one buffer, the same in every process that maps it. All have one row per agent or per process."""
+
+    def __init__(self, buffer: Any, agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str) -> None:
+        self._offset = 0
+
+        def array(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+            count = int(np.prod(shape))
+            view = np.frombuffer(buffer, dtype, count, self._offset).reshape(shape)
+            self._offset = _aligned(self._offset + view.nbytes)
+            return view
+
+        self.frames = array((agents, *frame_shape), frame_dtype)
+        self.rewards = array((agents,), "float32")
+        self.flags = array((agents,), "uint8")
+        self.actions = array((agents,), "int64")
+        self.scores = array((agents,), "float64")
+        self.lengths = array((agents,), "int64")
+        self.posted_ns = array((agents,), "int64")
+        """When the agent's group asked, on the clock that all processes share."""
+        self.stepping_ns = array((workers,), "int64")
+        self.waiting_ns = array((workers,), "int64")
+
+    @staticmethod
+    def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str) -> int:
+        frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
+        return _aligned(frames) + 6 * _aligned(8 * agents) + 2 * _aligned(8 * workers)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def available_memory() -> int:
+    """Bytes that can still be allocated on this machine, or a very large number where that cannot be known."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as info:
+            rows = dict(line.split(":", 1) for line in info)
+        return int(rows["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return sys.maxsize
+
+
+def check_memory(wanted: int, what: str) -> None:
+    """Says no before the kernel does: memory is handed out lazily, and a late no is a killed process."""
+    free = available_memory()
+    if wanted > 0.9 * free:
+        raise UserError(
+            f"{what} needs {wanted / 2**30:.1f} GiB of memory, but only {free / 2**30:.1f} GiB are available; "
+            "use fewer --agents, a shorter --rollout or a smaller --queue."
+        )
+
+
+class SharedMemory:
+    """A mapping that other processes can inherit by its file descriptor. It has no name, so nothing can be left over:
+    the kernel frees it with the last process that maps it, however that process ended."""
+
+    def __init__(self, size: int) -> None:
+        check_memory(size, "Sharing frames between processes")
+        if hasattr(os, "memfd_create"):
+            self.fd = os.memfd_create("ga3c-slots", os.MFD_CLOEXEC)
+        else:
+            self.fd, path = tempfile.mkstemp(prefix="ga3c-slots-")
+            os.unlink(path)
+        os.ftruncate(self.fd, size)
+        self.buffer = mmap.mmap(self.fd, size)
+
+    def close(self) -> None:
+        """Gives up the descriptor; the mapping lives on for the arrays that look at it."""
+        os.close(self.fd)

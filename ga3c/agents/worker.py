@@ -1,0 +1,106 @@
+"""A process of agents: steps one group while the other waits for its actions. It never imports torch."""
+
+import contextlib
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ga3c import envs
+from ga3c.agents.agent import Agent
+from ga3c.agents.slots import Group, Slots
+from ga3c.config import EnvConfig
+
+REQUEST = struct.Struct("<II")
+"""One request: the group that asks, and which incarnation of its process wrote it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything a worker process is told, as JSON on its command line."""
+
+    env_id: str
+    env: EnvConfig
+    raw_screens: bool
+    frame_shape: tuple[int, ...]
+    frame_dtype: str
+    agents: int
+    workers: int
+    worker: int
+    incarnation: int
+    groups: tuple[Group, ...]
+    seed: int
+    memory_fd: int
+    request_fd: int
+    reply_fd: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Task":
+        values: dict[str, Any] = json.loads(text)
+        values["env"] = EnvConfig(**values["env"])
+        values["frame_shape"] = tuple(values["frame_shape"])
+        values["groups"] = tuple(Group(**group) for group in values["groups"])
+        return Task(**values)
+
+
+def run(task: Task) -> None:
+    """Steps agents until the server closes the reply pipe, or is gone."""
+    memory = mmap.mmap(task.memory_fd, 0)
+    slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype)
+
+    def make_agent(index: int) -> Agent:
+        # Each incarnation plays other games than the one before, and no two agents the same.
+        seed = (task.seed * 1_000_003 + task.incarnation * 65_537 + index) % 2**31
+        environment = envs.make(task.env_id, task.env, task.raw_screens, seed)
+        return Agent(environment, slots, index, task.env.clip_rewards, task.env.life_loss)
+
+    agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
+
+    def step(group: Group) -> None:
+        for agent in agents[group.number]:
+            agent.step()
+        slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
+        os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
+
+    by_reply = {i: group for i, group in enumerate(task.groups)}
+    before = time.monotonic_ns()
+    for group in task.groups:
+        step(group)
+    while True:
+        asleep = time.monotonic_ns()
+        slots.stepping_ns[task.worker] += asleep - before
+        replies = os.read(task.reply_fd, len(by_reply))
+        before = time.monotonic_ns()
+        slots.waiting_ns[task.worker] += before - asleep
+        if not replies:
+            return
+        for reply in replies:
+            step(by_reply[reply])
+
+
+def die_with_parent() -> None:
+    """Asks the kernel to end this process with the server, for when an environment hangs and never reads the pipe."""
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def main() -> None:
+    die_with_parent()
+    # A server that is gone already shows as a broken pipe on the first request: no traceback for that.
+    with contextlib.suppress(BrokenPipeError):
+        run(Task.from_json(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

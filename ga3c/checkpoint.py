@@ -1,0 +1,79 @@
+"""Checkpoints: one safetensors file each, written atomically; nothing in it can run code when it is read."""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ga3c.errors import UserError
+from ga3c.stats import Counters
+
+_SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights and optimiser statistics by name, and what the run had done."""
+
+    tensors: dict[str, Tensor]
+    counters: Counters
+    score: float
+    """Mean raw score of the last episodes when it was taken; NaN before the first."""
+    best_score: float
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Writes it beside its place and moves it there: a reader sees a whole file or none."""
+    about = {
+        "counters": json.dumps(dataclasses.asdict(checkpoint.counters)),
+        "score": repr(checkpoint.score),
+        "best_score": repr(checkpoint.best_score),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_file(checkpoint.tensors, temporary, metadata=about)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Checkpoint:
+    """Reads a checkpoint; a file that is not a whole one is a mistake to tell the person about."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            about = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Checkpoint(
+            tensors, Counters(**json.loads(about["counters"])), float(about["score"]), float(about["best_score"])
+        )
+    except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
+        older = [p.name for p in list_last(path.parent) if p < path]
+        hint = f"; delete it to go on from {older[-1]}" if older else ""
+        raise UserError(f"The checkpoint {path} is damaged ({error}){hint}.") from error
+
+
+def path_for(folder: Path, steps: int) -> Path:
+    return folder / f"step-{steps:012d}{_SUFFIX}"
+
+
+def best_path(folder: Path) -> Path:
+    return folder / f"best{_SUFFIX}"
+
+
+def list_last(folder: Path) -> list[Path]:
+    """The regular checkpoints, oldest first."""
+    return sorted(folder.glob(f"step-*{_SUFFIX}"))
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Removes all but the last few."""
+    for path in list_last(folder)[:-keep]:
+        path.unlink(missing_ok=True)

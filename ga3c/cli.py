@@ -1,0 +1,202 @@
+"""What a person types: `ga3c train`, `resume`, `eval`, `play` and `envs`."""
+
+import dataclasses
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from ga3c import __version__, session
+from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
+from ga3c.errors import RunFailed, UserError
+
+_STYLE = (tyro.conf.OmitArgPrefixes,)
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Train an agent. Defaults are those of the preset for this environment and device.
+
+    Stops at --steps or --minutes, or on Ctrl-C with a checkpoint; `ga3c resume DIR` goes on."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first."""
+    preset: Literal["fast", "paper"] = "fast"
+    """fast: what learns fastest here. paper: the GA3C paper's and its code's settings."""
+    out: Path | None = None
+    """The run's folder; runs/ENV/DATE unless given."""
+    ui: session.Ui = "auto"
+    """live: a view of the run; plain: lines; none: nothing; auto: live on a terminal, else plain."""
+    run: RunConfig = field(default_factory=RunConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    net: NetConfig = field(default_factory=NetConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+
+
+@dataclass(frozen=True)
+class ResumeArguments:
+    """Go on with a run where its last checkpoint left it: weights, statistics, counters, schedules and curves."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    steps: int | None = None
+    """A new limit of agent steps in all, for a run that is to go further."""
+    minutes: float | None = None
+    """A new limit of training minutes in all."""
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """Go on on another device."""
+    ui: session.Ui = "auto"
+    """live, plain, none, or auto: live on a terminal, else plain."""
+
+
+@dataclass(frozen=True)
+class EvalArguments:
+    """Play whole episodes with a trained agent and report raw game scores."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    episodes: int = 30
+    """How many episodes to play."""
+    policy: Literal["sample", "greedy"] = "sample"
+    """Draw actions from the policy, as in training and in A3C's evaluation, or take the likeliest."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Which checkpoint of the run."""
+    seed: int = 1000
+    """Seeds the starts and the draws."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network runs."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+
+@dataclass(frozen=True)
+class PlayArguments:
+    """Watch a trained agent: in a window, or as a video with --video."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    video: Path | None = None
+    """Record to this .mp4 (or .gif) file instead of showing a window."""
+    episodes: int = 1
+    """How many episodes."""
+    max_seconds: float = 0.0
+    """Stop after so many seconds of play (0: whole episodes)."""
+    policy: Literal["sample", "greedy"] = "sample"
+    """Draw actions from the policy, or take the likeliest."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Which checkpoint of the run."""
+    seed: int = 1000
+    """Seeds the starts and the draws."""
+
+
+@dataclass(frozen=True)
+class EnvsArguments:
+    """List the environments that can be trained here."""
+
+    pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN")] = None
+    """Only ids that contain this, or match it if it holds * or ?."""
+
+
+def train(arguments: Sequence[str]) -> None:
+    args = parse_train(arguments)
+    config = Config(args.env_id, args.preset, args.env, args.net, args.learn, args.engine, args.run)
+    session.train(config, args.out, args.ui)
+
+
+def parse_train(arguments: Sequence[str]) -> TrainArguments:
+    """Reads the flags twice: first for those that decide the defaults, then over those defaults."""
+    flags = [a for a in arguments if a not in ("-h", "--help")]
+    first = tyro.cli(TrainArguments, args=flags, prog="ga3c train", config=_STYLE)
+    base = session.base_config(first.env_id, first.preset, first.engine.device)
+    # A preset's number of steps is for runs that are given no limit of their own.
+    run = dataclasses.replace(base.run, steps=0) if first.run.minutes else base.run
+    defaults = TrainArguments(base.env_id, base.preset, None, "auto", run, base.engine, base.net, base.learn, base.env)
+    return tyro.cli(TrainArguments, args=list(arguments), default=defaults, prog="ga3c train", config=_STYLE)
+
+
+def resume(arguments: Sequence[str]) -> None:
+    args = tyro.cli(ResumeArguments, args=list(arguments), prog="ga3c resume", config=_STYLE)
+    session.resume(args.folder, args.steps, args.minutes, args.device, args.ui)
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    args = tyro.cli(EvalArguments, args=list(arguments), prog="ga3c eval", config=_STYLE)
+    from ga3c import evaluate
+
+    evaluate.report(args.folder, args.episodes, args.policy, args.checkpoint, args.seed, args.device, args.json)
+
+
+def play(arguments: Sequence[str]) -> None:
+    args = tyro.cli(PlayArguments, args=list(arguments), prog="ga3c play", config=_STYLE)
+    from ga3c import play
+
+    play.show(args.folder, args.video, args.episodes, args.max_seconds, args.policy, args.checkpoint, args.seed)
+
+
+def environments(arguments: Sequence[str]) -> None:
+    args = tyro.cli(EnvsArguments, args=list(arguments), prog="ga3c envs", config=_STYLE)
+    from ga3c.envs import catalog
+
+    entries = catalog.list_ids(args.pattern)
+    if not entries:
+        near = ", ".join(catalog.suggest(args.pattern or ""))
+        raise UserError(f"No environment matches {args.pattern!r}" + (f"; near it: {near}." if near else "."))
+    table = Table(box=None, pad_edge=False)
+    for title in ("environment", "kind", "note"):
+        table.add_column(title, no_wrap=title == "environment")
+    for entry in entries:
+        table.add_row(entry.id, entry.kind, entry.note)
+    Console().print(table)
+
+
+COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
+    "train": (train, "train an agent on any Gymnasium environment with discrete actions"),
+    "resume": (resume, "go on with a run from its last checkpoint"),
+    "eval": (evaluate, "play whole episodes and report raw scores"),
+    "play": (play, "watch a trained agent, or record a video"),
+    "envs": (environments, "list the environments that can be trained here"),
+}
+
+
+def usage() -> str:
+    rows = "\n".join(f"  {name:8}{text}" for name, (_, text) in COMMANDS.items())
+    return (
+        f"ga3c {__version__}: asynchronous actor-critic with agents in processes and one model on the device.\n\n"
+        f"usage: ga3c COMMAND [...]\n\n{rows}\n\n`ga3c COMMAND --help` explains each."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and gives the exit code: 0, 1 when a run failed, 2 when the input was wrong."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        print(__version__)
+        return 0
+    if words[0] not in COMMANDS:
+        near = difflib.get_close_matches(words[0], COMMANDS)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COMMANDS)}."
+        return _fail(f"There is no command {words[0]!r}{hint}", 2)
+    try:
+        COMMANDS[words[0]][0](words[1:])
+    except UserError as error:
+        return _fail(str(error), 2)
+    except RunFailed as error:
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        return _fail("Interrupted.", 130)
+    return 0
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"ga3c: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,77 @@
+"""Where a thread's work runs: its own CUDA stream with captured graphs, or plain calls on the CPU."""
+
+import contextlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ga3c.errors import UserError
+
+
+def choose(name: str) -> torch.device:
+    """The device for `auto`, `cpu` or `cuda`."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda was asked for, but torch sees no CUDA device here; use --device cpu or auto.")
+    if name == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+class Lane:
+    """One thread's way to the device. Work that goes through one lane runs in order; lanes overlap.
+
+    On CUDA a lane is a stream, and a step is captured once and then replayed, so that no Python runs between its
+    kernels. On the CPU a step is called as it is: both run the same function over the same tensors.
+    """
+
+    def __init__(self, device: torch.device, seed: int) -> None:
+        self.device = device
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._pool: tuple[int, int] | None = None
+
+    @property
+    def captures(self) -> bool:
+        """Whether steps are captured, and so need inputs of fixed sizes."""
+        return self._stream is not None
+
+    def host_buffer(self, *shape: int, dtype: torch.dtype) -> Tensor:
+        """Host memory that this lane's copies can read and write asynchronously."""
+        return torch.zeros(shape, dtype=dtype, pin_memory=self.captures)
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        """Makes a step quick to run again and again. On CUDA this runs it a few times first: mind what it changes."""
+        if self._stream is None:
+            return step
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            for _ in range(3):
+                step()
+        self._stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        # Graphs that share a generator and replay at once would draw the same numbers: each lane has its own.
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+            step()
+        self._pool = graph.pool()
+        torch.cuda.synchronize(self.device)
+
+        def replay() -> None:
+            graph.replay()
+
+        return replay
+
+    def active(self) -> contextlib.AbstractContextManager[object]:
+        """Inside it, copies and launches go to this lane."""
+        return torch.cuda.stream(self._stream) if self._stream is not None else contextlib.nullcontext()
+
+    def synchronize(self) -> None:
+        """Waits until everything sent to this lane is done. The wait sleeps; it holds no lock and no core."""
+        if self._stream is not None:
+            self._event().synchronize()
+
+    def _event(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(blocking=True)
+        event.record(self._stream)
+        return event

@@ -1,0 +1,144 @@
+"""Which environments exist: the ids a person may ask for, and what they may have meant."""
+
+import difflib
+import fnmatch
+import importlib.util
+import re
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ga3c.errors import UserError
+
+
+class Registered(Protocol):
+    """What is read of a Gymnasium registration."""
+
+    id: str
+    namespace: str | None
+    name: str
+    version: int | None
+    entry_point: Any
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """An id that can be trained on."""
+
+    id: str
+    kind: Literal["atari", "gym"]
+    note: str
+    """What it needs before it can be made; empty when nothing is missing."""
+
+
+# Gymnasium's own environments whose actions are continuous, by entry point, so that none has to be constructed.
+_CONTINUOUS = re.compile(
+    r"gymnasium\.envs\.(mujoco|box2d\.(bipedal_walker|car_racing)"
+    r"|classic_control\.(pendulum|continuous_mountain_car)|phys2d\.pendulum)\b"
+)
+# Package that an entry point imports, and how to get it.
+_EXTRAS = {
+    "gymnasium.envs.box2d": ("Box2D", 'pip install swig "gymnasium[box2d]"'),
+    "gymnasium.envs.phys2d": ("jax", 'pip install "gymnasium[jax]"'),
+    "gymnasium.envs.tabular": ("jax", 'pip install "gymnasium[jax]"'),
+}
+
+
+def find(env_id: str) -> Registered:
+    """The registration of an id; `module:Env-v0` imports the module first, as Gymnasium does."""
+    module, colon, name = env_id.rpartition(":")
+    specs = _registry()
+    if colon:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            # The module is the person's own code, and may raise anything.
+            raise UserError(f"{env_id}: importing {module!r} failed: {type(error).__name__}: {error}.") from error
+    if name in specs:
+        return specs[name]
+    near = suggest(name)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists the known ones."
+    raise UserError(f"No environment is called {env_id!r}; {hint}")
+
+
+def suggest(env_id: str) -> list[str]:
+    """At most three registered ids whose names are near to `env_id`, nearest first, each in its newest version."""
+    newest = _newest(_usable(), key=lambda spec: spec.name.lower())
+    by_name = {spec.name.lower(): spec.id for spec in newest}
+    wanted = re.sub(r"-v\d+$", "", env_id.rpartition("/")[2].strip().lower())
+    return [by_name[name] for name in difflib.get_close_matches(wanted, by_name, n=3, cutoff=0.6)]
+
+
+def list_ids(pattern: str | None) -> list[CatalogEntry]:
+    """Ids that can be trained on, by a part of the id or a glob, in upper or lower case.
+
+    Only the newest version of each, unless the pattern names a version or nothing newest answers to it.
+    """
+    specs = [spec for spec in _usable() if not _is_continuous(spec)]
+    newest = [spec for spec in _newest(specs, key=_family) if _matches(spec.id, pattern)]
+    if pattern and (not newest or re.search(r"-v[\d?*[]", pattern)):
+        newest = [spec for spec in specs if _matches(spec.id, pattern)]
+    entries = [_entry(spec) for spec in newest]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.kind, entry.id))
+
+
+def _registry() -> dict[str, Registered]:
+    import ale_py  # noqa: F401  (registers the Atari games)
+    import gymnasium
+
+    return gymnasium.registry  # type: ignore[return-value]
+
+
+def _usable() -> list[Registered]:
+    """Registrations that are not just a farewell: Gymnasium keeps ids of moved environments, which only raise."""
+    return [s for s in _registry().values() if not getattr(s.entry_point, "__name__", "").startswith("_raise_")]
+
+
+def _family(spec: Registered) -> Hashable:
+    """What versions are counted within; for Atari the game, whose ids from before the ALE/ names are older versions."""
+    return spec.kwargs["game"] if _kind(spec) == "atari" else (spec.namespace, spec.name)
+
+
+def _newest(specs: Iterable[Registered], key: Callable[[Registered], Hashable]) -> list[Registered]:
+    best: dict[Hashable, Registered] = {}
+    for spec in specs:
+        rival = best.get(key(spec))
+        if rival is None or _age(spec) > _age(rival):
+            best[key(spec)] = spec
+    return list(best.values())
+
+
+def _age(spec: Registered) -> tuple[int, int]:
+    """Greater is newer; among equals the plainest name counts."""
+    return spec.version or 0, -len(spec.id)
+
+
+def _kind(spec: Registered) -> Literal["atari", "gym"]:
+    from ga3c.envs import atari
+
+    return "atari" if atari.is_atari(spec.entry_point, spec.kwargs) else "gym"
+
+
+def _is_continuous(spec: Registered) -> bool:
+    return bool(_CONTINUOUS.match(str(spec.entry_point)) or spec.kwargs.get("continuous"))
+
+
+def _matches(env_id: str, pattern: str | None) -> bool:
+    if not pattern:
+        return True
+    if any(sign in pattern for sign in "*?["):
+        names = (env_id.lower(), env_id.lower().rpartition("/")[2])
+        return any(fnmatch.fnmatchcase(name, pattern.lower()) for name in names)
+    return pattern.lower() in env_id.lower()
+
+
+def _entry(spec: Registered) -> CatalogEntry | None:
+    from ga3c.envs import atari
+
+    if _kind(spec) == "atari":
+        return CatalogEntry(spec.id, "atari", "") if atari.has_rom(spec.kwargs["game"]) else None
+    for prefix, (package, command) in _EXTRAS.items():
+        if str(spec.entry_point).startswith(prefix) and importlib.util.find_spec(package) is None:
+            return CatalogEntry(spec.id, "gym", f"needs {package}: {command}")
+    return CatalogEntry(spec.id, "gym", "")

@@ -1,0 +1,67 @@
+"""The actor-critic loss of A3C, as the GA3C paper trains it, with or without V-trace."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ga3c.config import LearnConfig
+from ga3c.learn.returns import n_step_returns
+from ga3c.learn.vtrace import vtrace
+
+
+class Loss(NamedTuple):
+    """0-dimensional tensors. Only `total` carries a gradient; the others are for people, as means per learned step."""
+
+    total: Tensor
+    """What is minimised, summed or averaged as the config asks."""
+    policy: Tensor
+    """-log pi(a) * advantage"""
+    value: Tensor
+    """The squared error of the value, without its weight."""
+    entropy: Tensor
+    """The entropy of the policy, without its weight."""
+
+
+def actor_critic_loss(
+    log_probs: Tensor,
+    entropies: Tensor,
+    values: Tensor,
+    bootstrap: Tensor,
+    behaviour_log_probs: Tensor,
+    rewards: Tensor,
+    discounts: Tensor,
+    learn: Tensor,
+    entropy_weight: Tensor,
+    config: LearnConfig,
+) -> Loss:
+    """-log pi(a) (R - V) - entropy_weight * H(pi) + value_weight * (R - V)^2, over the steps with `learn` 1.
+
+    R - V in the policy's term, and R, carry no gradient. A `value_weight` of 0.5 is the paper's.
+
+    Args:
+        log_probs, entropies, values: [B, T], of the trained policy; with correction `epsilon` the caller has clamped
+            the first two (`DiscreteHead.log_prob` and `entropy` with `config.log_epsilon`).
+        bootstrap: [B], V of the observation after the last step.
+        behaviour_log_probs: [B, T], of the policy that acted; only V-trace reads them.
+        rewards, discounts, learn: [B, T], as for `n_step_returns`.
+        entropy_weight: 0-dimensional, since it follows a schedule.
+    """
+    if config.correction == "vtrace":
+        log_rhos = log_probs.detach() - behaviour_log_probs
+        targets, advantages = vtrace(
+            log_rhos, rewards, discounts, learn, values, bootstrap, config.rho_clip, config.c_clip
+        )
+    else:
+        targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
+        advantages = targets - values.detach()
+
+    # A place-holder's advantage and value error are exactly 0: its target is its own value.
+    policy = -(log_probs * advantages).sum()
+    value = (targets - values).square().sum()
+    entropy = (entropies * learn).sum()
+    total = policy - entropy_weight * entropy + config.value_weight * value
+
+    num_learned = learn.sum().clamp(min=1.0)
+    if config.reduction == "mean":
+        total = total / num_learned
+    return Loss(total, policy.detach() / num_learned, value.detach() / num_learned, entropy.detach() / num_learned)

@@ -1,0 +1,82 @@
+"""The one model: a flat vector of weights that predictors read and trainers change, without locks, as in the paper."""
+
+import copy
+import threading
+
+import torch
+from torch import Tensor, nn
+
+from ga3c.config import LearnConfig
+from ga3c.learn.optimisers import make_optimiser
+from ga3c.nets.network import Network
+
+
+class Model:
+    """The shared weights, the optimiser's shared statistics, and the count of updates made."""
+
+    def __init__(self, network: Network, learn: LearnConfig, device: torch.device) -> None:
+        self.device = device
+        self.network = network.to(device)
+        self.weights = torch.cat([p.detach().flatten() for p in self.network.parameters()])
+        _point_at(self.network, self.weights)
+        self.optimiser = make_optimiser(learn, self.weights)
+        self._lock = threading.Lock()
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """Updates made so far; a prediction is stamped with it."""
+        return self._version
+
+    def count_update(self) -> int:
+        with self._lock:
+            self._version += 1
+            return self._version
+
+    def reader(self) -> Network:
+        """A network over the shared weights, for predictions."""
+        return self.learner()[0].requires_grad_(False)
+
+    def learner(self) -> tuple[Network, Tensor]:
+        """A network over the shared weights with gradients of its own, and those gradients as one flat vector."""
+        network = copy.deepcopy(self.network)
+        _point_at(network, self.weights)
+        gradient = torch.zeros_like(self.weights)
+        for parameter, part in zip(network.parameters(), _parts(network, gradient), strict=True):
+            parameter.grad = part
+        return network, gradient
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights and statistics by name, as they are now."""
+        tensors = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
+        tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
+        return {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
+
+    def load(self, tensors: dict[str, Tensor], version: int) -> None:
+        """The inverse of `state`. A wrong set of names or shapes is a ValueError and changes nothing."""
+        expected = {name: value.shape for name, value in self.state().items()}
+        found = {name: value.shape for name, value in tensors.items()}
+        if expected != found:
+            odd = sorted(set(expected.items()) ^ set(found.items()), key=str)
+            raise ValueError(f"it does not fit the network and optimiser in config.toml ({odd[0][0]} differs)")
+        with torch.no_grad():
+            for name, parameter in self.network.named_parameters():
+                parameter.copy_(tensors[f"network.{name}"])
+        prefix = "optimiser."
+        self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+        self._version = version
+
+
+def _parts(network: nn.Module, flat: Tensor) -> list[Tensor]:
+    parts, start = [], 0
+    for parameter in network.parameters():
+        parts.append(flat[start : start + parameter.numel()].view(parameter.shape))
+        start += parameter.numel()
+    return parts
+
+
+def _point_at(network: nn.Module, flat: Tensor) -> None:
+    # `.data` shares the memory but not autograd's count of changes: another trainer's update between this one's forward
+    # and backward pass is what lock-free means, not an error.
+    for parameter, part in zip(network.parameters(), _parts(network, flat), strict=True):
+        parameter.data = part.data

@@ -1,0 +1,69 @@
+"""The one model that predictors and trainers share."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ga3c.config import NetConfig
+from ga3c.envs.spec import EnvSpec
+from ga3c.nets.heads import DiscreteHead
+from ga3c.nets.torsos import conv_torso, mlp_torso
+
+
+class Network(nn.Module):
+    """A torso whose features feed the policy head and the value."""
+
+    def __init__(self, torso: nn.Module, num_features: int, num_actions: int) -> None:
+        super().__init__()
+        self.torso = torso
+        self.head = DiscreteHead(num_features, num_actions)
+        self.value = nn.Linear(num_features, 1)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Pictures [N, C, H, W] (uint8) or vectors [N, D] (float32) to the policy's parameters [N, A] and values [N].
+
+        The parameters are the head's: ask `head` for actions, log-probabilities and entropies.
+        """
+        if observations.dtype == torch.uint8:
+            observations = observations * (1.0 / 255.0)  # one kernel converts and scales
+        features = self.torso(observations)  # [N, F]
+        return self.head(features), self.value(features).squeeze(-1)
+
+
+def build(spec: EnvSpec, config: NetConfig) -> Network:
+    """The network that `config` asks for, with fresh weights from torch's default generator."""
+    name = config.net
+    if name == "auto":
+        name = "small" if spec.is_picture else "mlp"
+    torso, num_features = mlp_torso(spec) if name == "mlp" else conv_torso(name, config.stride, spec)
+    network = Network(torso, num_features, spec.num_actions)
+    if config.init == "orthogonal":
+        _orthogonal_init(network)
+    else:
+        _fan_in_init(network)
+    return network
+
+
+def _layers(module: nn.Module) -> list[nn.Conv2d | nn.Linear]:
+    return [layer for layer in module.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+
+
+@torch.no_grad()
+def _fan_in_init(network: Network) -> None:
+    """Weights and biases uniform within 1/sqrt(fan-in), as in A3C's Torch7 code and GA3C's of 2016."""
+    for layer in _layers(network):
+        bound = 1.0 / math.sqrt(layer.weight[0].numel())
+        layer.weight.uniform_(-bound, bound)
+        if layer.bias is not None:
+            layer.bias.uniform_(-bound, bound)
+
+
+def _orthogonal_init(network: Network) -> None:
+    """Orthogonal weights, biases 0. The small gain makes the first policy nearly uniform, so that it explores."""
+    gains = ((network.torso, math.sqrt(2.0)), (network.head, 0.01), (network.value, 1.0))
+    for part, gain in gains:
+        for layer in _layers(part):
+            nn.init.orthogonal_(layer.weight, gain)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,74 @@
+"""What turns an observation into features: convolutions for pictures, fully-connected layers for vectors."""
+
+from typing import Literal, NamedTuple
+
+from torch import nn
+
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
+
+ConvName = Literal["small", "large", "nature"]
+
+MLP_WIDTH = 128
+
+
+class Conv(NamedTuple):
+    """One convolution without padding, followed by a ReLU."""
+
+    filters: int
+    size: int
+    stride: int
+
+
+def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
+    """The convolutions of a named net, and the width of the fully-connected layer after them."""
+    match name:
+        case "small":  # A3C (Mnih et al. 2016, section 8): the net of DQN 2013, which the GA3C paper starts from.
+            return (Conv(16, 8, 4), Conv(32, 4, 2)), 256
+        case "large":  # GA3C, footnote 4: 32 filters first, a third layer of 64 4x4 with stride 2, first stride 4 to 1.
+            return (Conv(32, 8, stride), Conv(32, 4, 2), Conv(64, 4, 2)), 256
+        case "nature":  # DQN (Mnih et al. 2015).
+            return (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1)), 512
+
+
+def conv_torso(name: ConvName, stride: int, spec: EnvSpec) -> tuple[nn.Sequential, int]:
+    """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features [N, F]."""
+    if not spec.is_picture:
+        raise UserError(
+            f"--net is {name}, which needs pictures, but {spec.id} has observations of shape "
+            f"{list(spec.observation_shape)}; use --net mlp or auto."
+        )
+    layers, width = conv_layers(name, stride)
+    channels, height, breadth = spec.observation_shape
+    smallest = _smallest_picture(layers)
+    if min(height, breadth) < smallest:
+        raise UserError(
+            f"--net is {name}, whose layers need pictures of at least {smallest} x {smallest}, but {spec.id} has "
+            f"{height} x {breadth}; enlarge the observations or flatten them to vectors for --net mlp."
+        )
+    modules: list[nn.Module] = []
+    for filters, size, step in layers:
+        modules += [nn.Conv2d(channels, filters, size, step), nn.ReLU()]
+        channels, height, breadth = filters, (height - size) // step + 1, (breadth - size) // step + 1
+    modules += [nn.Flatten(), nn.Linear(channels * height * breadth, width), nn.ReLU()]
+    return nn.Sequential(*modules), width
+
+
+def mlp_torso(spec: EnvSpec) -> tuple[nn.Sequential, int]:
+    """Two fully-connected layers, for vectors [N, D]; and the number of features [N, F]."""
+    if len(spec.observation_shape) != 1:
+        raise UserError(
+            f"--net is mlp, which needs vectors, but {spec.id} has observations of shape "
+            f"{list(spec.observation_shape)}; use --net small, large, nature or auto."
+        )
+    (size,) = spec.observation_shape
+    layers = (nn.Linear(size, MLP_WIDTH), nn.Tanh(), nn.Linear(MLP_WIDTH, MLP_WIDTH), nn.Tanh())
+    return nn.Sequential(*layers), MLP_WIDTH
+
+
+def _smallest_picture(layers: tuple[Conv, ...]) -> int:
+    """The side of the smallest picture that leaves one pixel after the last layer."""
+    side = 1
+    for layer in reversed(layers):
+        side = (side - 1) * layer.stride + layer.size
+    return side

@@ -1,0 +1,180 @@
+"""The predictor: a thread that takes all requests that wait and answers them with one call of the network."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ga3c.agents.pool import AgentPool
+from ga3c.agents.slots import EPISODE
+from ga3c.device import Lane
+from ga3c.model import Model
+from ga3c.preprocess import ScreenPreprocessor
+from ga3c.queues import Request, TrainingQueue
+from ga3c.stats import Stats
+from ga3c.store import Closed, ExperienceStore, Placement
+
+# Rows of the two small tables that go to the device with each batch.
+_FRAME, _AGE, _AGE_ROW, _STEP, _LAST_STEP, _VERSION, _CARRY_FROM, _CARRY_TO, _CARRY_AGE = range(9)
+_REWARD, _DISCOUNT, _LEARN = range(3)
+
+
+class Predictor(threading.Thread):
+    """One step of every agent in a batch: frames up, stored, stacked, through the network, sampled, actions back."""
+
+    def __init__(
+        self,
+        number: int,
+        pool: AgentPool,
+        training_queue: TrainingQueue,
+        store: ExperienceStore,
+        model: Model,
+        lane: Lane,
+        stats: Stats,
+    ) -> None:
+        super().__init__(name=f"predictor-{number}")
+        self._pool = pool
+        self._slots = pool.slots
+        self._prediction_queue = pool.queue
+        self._training_queue = training_queue
+        self._store = store
+        self._model = model
+        self._lane = lane
+        self._stats = stats
+        self._network = model.reader()
+        spec, max_agents = pool.spec, pool.max_agents
+        self._preprocess = ScreenPreprocessor(spec, lane.device) if spec.raw_screens else None
+        self._slot_frames = torch.from_numpy(self._slots.frames)
+        on_device = {"device": lane.device}
+        frame_dtype = self._slot_frames.dtype
+        self._frames = torch.zeros(max_agents, *spec.frame_shape, dtype=frame_dtype, **on_device)
+        self._host_actions = lane.host_buffer(max_agents, dtype=torch.int64)
+        self._host_integers = lane.host_buffer(9 * max_agents, dtype=torch.int64)
+        self._host_floats = lane.host_buffer(3 * max_agents, dtype=torch.float32)
+        self._integers = torch.zeros(9 * max_agents, dtype=torch.int64, **on_device)
+        self._floats = torch.zeros(3 * max_agents, **on_device)
+        self._graphs = self._capture(max_agents)
+
+    def run(self) -> None:
+        with torch.inference_mode(), self._lane.active():
+            try:
+                before = time.monotonic_ns()
+                for requests in self._prediction_queue:
+                    waited = time.monotonic_ns() - before
+                    self._predict(requests, waited)
+                    before = time.monotonic_ns()
+            except Closed:
+                pass  # the run ends while this thread waited for room
+            except Exception as error:
+                self._stats.fail(self.name, error)
+
+    def _predict(self, requests: Sequence[Request], waited: int) -> None:
+        begin = time.monotonic_ns()
+        agents = np.concatenate([np.arange(r.group.start, r.group.stop) for r in requests])
+        flags = self._slots.flags[agents]
+        placement = self._store.place(agents, flags)
+        placed = time.monotonic_ns()
+        size = self._upload(requests, agents, placement)
+        self._launch(size, len(placement.carry_to))
+        self._lane.synchronize()
+        self._slots.actions[agents] = self._host_actions[: len(agents)].numpy()
+        self._count_episodes(agents, flags)
+        answered = time.monotonic_ns()
+        agents_waited = int((answered - self._slots.posted_ns[agents]).sum())
+        # The groups are free to ask again before they are woken: a later mark could fall on their next request.
+        self._prediction_queue.done(requests)
+        self._pool.reply(requests)
+        self._training_queue.put(placement.finished)
+        end = time.monotonic_ns()
+        blocked = (placed - begin) + (end - answered if placement.finished else 0)
+        self._stats.predicted(
+            agents=len(agents), steps=placement.steps, agents_waited=agents_waited, waited=waited, blocked=blocked,
+            busy=end - begin - blocked,
+        )  # fmt: skip
+
+    def _upload(self, requests: Sequence[Request], agents: NDArray[np.int64], placement: Placement) -> int:
+        """Fills the inputs for one batch and returns its size, padded to one that was captured."""
+        count, carried = len(agents), len(placement.carry_to)
+        size = self._padded(count)
+        integers = self._host_integers[: 9 * size].view(9, size).numpy()
+        floats = self._host_floats[: 3 * size].view(3, size).numpy()
+        self._pad(integers, count, carried)
+        integers[_FRAME, :count] = placement.frame
+        integers[_AGE, :count] = placement.age
+        integers[_AGE_ROW, :count] = placement.age_row
+        integers[_STEP, :count] = placement.step
+        integers[_LAST_STEP, :count] = placement.last_step
+        integers[_VERSION, :count] = self._model.version
+        integers[_CARRY_FROM, :carried] = placement.carry_from
+        integers[_CARRY_TO, :carried] = placement.carry_to
+        integers[_CARRY_AGE, :carried] = placement.carry_age
+        floats[_REWARD, :count] = self._slots.rewards[agents]
+        floats[_DISCOUNT, :count] = placement.discount
+        floats[_LEARN, :count] = placement.learn
+        self._integers[: 9 * size].copy_(self._host_integers[: 9 * size], non_blocking=True)
+        self._floats[: 3 * size].copy_(self._host_floats[: 3 * size], non_blocking=True)
+        row = 0
+        for request in requests:
+            group = request.group
+            self._frames[row : row + group.size].copy_(self._slot_frames[group.start : group.stop], non_blocking=True)
+            row += group.size
+        return size
+
+    def _pad(self, integers: NDArray[np.int64], count: int, carried: int) -> None:
+        """Points what a captured batch has too many of at the spare block."""
+        store = self._store
+        integers[:, min(count, carried) :] = 0
+        integers[_FRAME, count:] = store.spare_frame
+        integers[_AGE_ROW, count:] = store.spare_age
+        integers[_STEP, count:] = store.spare_step
+        integers[_LAST_STEP, count:] = store.spare_step
+        integers[_CARRY_FROM, carried:] = store.spare_frame
+        integers[_CARRY_TO, carried:] = store.spare_frame
+
+    def _step(self, size: int, carried: int) -> None:
+        """The work of one prediction, from the uploaded frames to the sampled actions, all on the device."""
+        integers = self._integers[: 9 * size].view(9, size)
+        floats = self._floats[: 3 * size].view(3, size)
+        frames = self._frames[:size]
+        if self._preprocess is not None:
+            frames = self._preprocess(frames)
+        store = self._store
+        store.write_result(integers[_LAST_STEP], floats[_REWARD], floats[_DISCOUNT], floats[_LEARN])
+        store.write_frames(frames, integers[_FRAME], integers[_AGE], integers[_AGE_ROW])
+        if carried:
+            rows = integers[:, :carried]
+            store.carry(rows[_CARRY_FROM], rows[_CARRY_TO], rows[_CARRY_AGE])
+        observations = store.observe(integers[_FRAME], integers[_AGE])
+        parameters, _ = self._network(observations)
+        actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
+        store.write_decision(integers[_STEP], actions, log_probs, integers[_VERSION])
+        self._host_actions[:size].copy_(actions, non_blocking=True)
+
+    def _launch(self, size: int, carried: int) -> None:
+        if self._lane.captures:
+            self._graphs[size]()
+        else:
+            self._step(size, carried)
+
+    def _capture(self, max_agents: int) -> dict[int, Callable[[], None]]:
+        """One graph per size of batch that is a power of two, where the device wants graphs."""
+        if not self._lane.captures:
+            return {}
+        sizes = [2**k for k in range(2, 20) if 2**k < max_agents] + [max_agents]
+        graphs = {}
+        with torch.no_grad():
+            for size in sizes:
+                self._pad(self._host_integers[: 9 * size].view(9, size).numpy(), 0, 0)
+                self._integers[: 9 * size].copy_(self._host_integers[: 9 * size])
+                graphs[size] = self._lane.capture(lambda size=size: self._step(size, size))  # type: ignore[misc]
+        return graphs
+
+    def _padded(self, count: int) -> int:
+        return min((size for size in self._graphs if size >= count), default=count)
+
+    def _count_episodes(self, agents: NDArray[np.int64], flags: NDArray[np.uint8]) -> None:
+        for agent in agents[(flags & EPISODE) != 0]:
+            self._stats.episode(int(agent), float(self._slots.scores[agent]), int(self._slots.lengths[agent]))

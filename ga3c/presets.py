@@ -1,0 +1,116 @@
+"""Two sets of settings: `paper`, as the GA3C paper and its 2016 code had them, and `fast`, what learns fastest here."""
+
+import os
+from typing import Literal
+
+from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
+from ga3c.envs.spec import EnvSpec
+
+Preset = Literal["fast", "paper"]
+
+
+def base(preset: Preset, spec: EnvSpec, on_cuda: bool) -> Config:
+    """The settings that hold for this environment and device unless a flag says otherwise."""
+    if preset == "paper":
+        return paper(spec)
+    if spec.is_picture:
+        return fast_pictures(spec, on_cuda)
+    return fast_vectors(spec)
+
+
+def paper(spec: EnvSpec) -> Config:
+    """[P]: Babaeizadeh et al., ICLR 2017. [C]: the authors' code, NVlabs/GA3C, file Config.py, at its defaults.
+    [A]: Mnih et al. 2016, which the paper follows where it is silent."""
+    return Config(
+        env_id=spec.id,
+        preset="paper",
+        env=EnvConfig(
+            frame_skip=4,  # [P] section 2: each action is repeated four times
+            stack=4,  # [C] STACKED_FRAMES
+            noop_max=30,  # [A] section 5.1, by the evaluation of Mnih et al. 2015
+            sticky=0.0,
+            clip_rewards=spec.source == "atari",  # [C] REWARD_MIN, REWARD_MAX: -1 and 1
+            life_loss=False,
+        ),
+        net=NetConfig(net="auto", init="fan-in"),  # [C] NetworkVP.py: uniform in 1/sqrt(fan-in)
+        learn=LearnConfig(
+            discount=0.99,  # [C] DISCOUNT
+            rollout=5,  # [P] section 2: TMAX = 5
+            batch_rollouts=1,  # [P] section 2: grouping training batches slowed convergence; [C] TRAINING_MIN_BATCH_SIZE 0
+            correction="epsilon",
+            log_epsilon=1e-6,  # [C] LOG_EPSILON
+            reduction="sum",  # [C] NetworkVP.py: reduce_sum
+            value_weight=0.5,  # [C] NetworkVP.py
+            entropy_weight=0.01,  # [C] BETA_START
+            entropy_weight_end=0.01,  # [C] BETA_END
+            optimiser="rmsprop",
+            learning_rate=3e-4,  # [C] LEARNING_RATE_START
+            learning_rate_end=3e-4,  # [C] LEARNING_RATE_END
+            rmsprop_decay=0.99,  # [C] RMSPROP_DECAY
+            optimiser_epsilon=0.1,  # [C] RMSPROP_EPSILON
+            clip_norm=0.0,  # [C] USE_GRAD_CLIP False
+        ),
+        engine=EngineConfig(
+            agents=32,  # [C] AGENTS
+            predictors=2,  # [P] section 2: N_P = N_T = 2 as a rule of thumb
+            trainers=2,
+            prediction_batch=128,  # [C] PREDICTION_BATCH_SIZE
+            queue=100,  # [C] MAX_QUEUE_SIZE
+        ),
+        run=RunConfig(steps=50_000_000),
+    )
+
+
+def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
+    """Many small updates from fresh rollouts, with V-trace for the lag that remains."""
+    cores = os.cpu_count() or 1
+    return Config(
+        env_id=spec.id,
+        preset="fast",
+        env=EnvConfig(clip_rewards=spec.source == "atari"),
+        net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal"),
+        learn=LearnConfig(
+            rollout=10,
+            batch_rollouts=8,
+            correction="vtrace",
+            entropy_weight=0.01,
+            entropy_weight_end=0.01,
+            learning_rate=6e-4,
+            learning_rate_end=0.0,
+            optimiser_epsilon=0.01,
+            clip_norm=40.0,
+        ),
+        engine=EngineConfig(
+            agents=16 * max(1, cores - 1) if on_cuda else 16 * cores,
+            predictors=2 if on_cuda else 1,
+            trainers=2 if on_cuda else 1,
+            prediction_batch=256,
+            queue=16,
+        ),
+        run=RunConfig(steps=20_000_000 if on_cuda else 4_000_000),
+    )
+
+
+def fast_vectors(spec: EnvSpec) -> Config:
+    """Small observations: the network costs nothing, so updates are as frequent as the agents allow."""
+    return Config(
+        env_id=spec.id,
+        preset="fast",
+        env=EnvConfig(clip_rewards=False),
+        net=NetConfig(net="auto", init="orthogonal"),
+        learn=LearnConfig(
+            rollout=16,
+            batch_rollouts=8,
+            correction="vtrace",
+            reduction="mean",
+            entropy_weight=0.01,
+            entropy_weight_end=0.0,
+            optimiser="adam",
+            learning_rate=2e-3,
+            learning_rate_end=0.0,
+            optimiser_epsilon=1e-5,
+            clip_norm=0.5,
+        ),
+        engine=EngineConfig(agents=16, predictors=1, trainers=1, prediction_batch=256, queue=16),
+        run=RunConfig(steps=500_000),
+    )

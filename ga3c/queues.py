@@ -1,0 +1,153 @@
+"""The paper's two queues: bounded, closable, never spinning, nothing lost and nothing twice."""
+
+import fcntl
+import os
+import sys
+import termios
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ga3c.agents.slots import Group
+from ga3c.agents.worker import REQUEST
+
+_CLOSE = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Request:
+    """A group of agents that waits for its actions."""
+
+    group: Group
+    incarnation: int
+
+
+class PredictionQueue:
+    """Groups of agents that wait for a prediction. Agent processes write to it, predictors take from it.
+
+    It is a pipe: the kernel queues, blocks and wakes, and a read returns all that wait, which is the paper's "dequeues
+    as many prediction requests as are immediately available". A group has at most one request in it, so it is bounded.
+    """
+
+    def __init__(self, groups: Sequence[Group], max_agents: int) -> None:
+        largest = max(group.size for group in groups)
+        if max_agents < largest:
+            raise ValueError(f"max_agents is {max_agents}, but one group alone has {largest} agents")
+        self._groups = groups
+        self._mean_size = sum(group.size for group in groups) / len(groups)
+        self._max_requests = max_agents // largest
+        self._read_fd, self.write_fd = os.pipe()
+        os.set_inheritable(self.write_fd, False)
+        self._lock = threading.Lock()
+        self._incarnations = [0] * len(groups)
+        self._taken = [False] * len(groups)
+        self._closed = False
+
+    def __iter__(self) -> Iterator[list[Request]]:
+        """Batches of waiting requests, until the queue is closed."""
+        while (requests := self.take()) is not None:
+            if requests:
+                yield requests
+
+    def take(self) -> list[Request] | None:
+        """Waits for requests and takes all that wait, up to the limit; None once the queue is closed.
+
+        Empty when all that was read came from processes that have died since.
+        """
+        data = os.read(self._read_fd, REQUEST.size * self._max_requests)
+        taken = []
+        with self._lock:
+            for number, incarnation in REQUEST.iter_unpack(data):
+                if number == _CLOSE:
+                    # One token wakes one reader: pass it on, so that every other wakes too.
+                    os.write(self.write_fd, REQUEST.pack(_CLOSE, 0))
+                elif incarnation == self._incarnations[number]:
+                    self._taken[number] = True
+                    taken.append(Request(self._groups[number], incarnation))
+            return None if self._closed else taken
+
+    def waiting(self) -> int:
+        """Agents whose requests nobody has taken yet, in so far as the system tells: groups count as of mean size."""
+        queued = bytearray(4)
+        fcntl.ioctl(self._read_fd, termios.FIONREAD, queued)
+        requests = int.from_bytes(queued, sys.byteorder) // REQUEST.size
+        return round(requests * self._mean_size)
+
+    def done(self, requests: Sequence[Request]) -> None:
+        """The requests have been answered; their groups may ask again."""
+        with self._lock:
+            for request in requests:
+                self._taken[request.group.number] = False
+
+    def disown(self, groups: Sequence[Group], incarnation: int) -> None:
+        """The groups' process is dead: what it still asks is dropped, and only the new incarnation is heard."""
+        with self._lock:
+            for group in groups:
+                self._incarnations[group.number] = incarnation
+
+    def is_taken(self, groups: Sequence[Group]) -> bool:
+        """Whether a predictor holds a request of these groups right now."""
+        with self._lock:
+            return any(self._taken[group.number] for group in groups)
+
+    def close(self) -> None:
+        """Ends every reader, also those that block now."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        os.write(self.write_fd, REQUEST.pack(_CLOSE, 0))
+
+    def release(self) -> None:
+        """Gives the pipe back to the system, when no reader is left."""
+        os.close(self._read_fd)
+        os.close(self.write_fd)
+
+
+class TrainingQueue:
+    """Rollouts that wait for a trainer, oldest first. `put` blocks while it is full, which holds the agents back."""
+
+    def __init__(self, capacity: int, batch: int) -> None:
+        if batch < 1 or capacity < batch:
+            raise ValueError(f"a queue of {capacity} rollouts never holds a batch of {batch}")
+        self.capacity = capacity
+        self._batch = batch
+        self._rollouts: deque[int] = deque()
+        self._condition = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._rollouts)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Full batches of rollouts, until the queue is closed."""
+        while (batch := self.take()) is not None:
+            yield batch
+
+    def put(self, rollouts: Sequence[int]) -> bool:
+        """Adds rollouts, waiting for room for each; False if the queue was closed before all were in."""
+        for rollout in rollouts:
+            with self._condition:
+                self._condition.wait_for(lambda: self._closed or len(self._rollouts) < self.capacity)
+                if self._closed:
+                    return False
+                self._rollouts.append(rollout)
+                self._condition.notify_all()
+        return True
+
+    def take(self) -> list[int] | None:
+        """Waits for a full batch and takes it; None once the queue is closed."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closed or len(self._rollouts) >= self._batch)
+            if self._closed:
+                return None
+            batch = [self._rollouts.popleft() for _ in range(self._batch)]
+            self._condition.notify_all()
+            return batch
+
+    def close(self) -> None:
+        """Ends every producer and consumer, also those that block now."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()

@@ -1,0 +1,235 @@
+"""The server: builds the parts of the paper's figure 1, connects, starts, supervises and stops them."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from ga3c import checkpoint, device, nets
+from ga3c.agents.pool import AgentPool, Failure
+from ga3c.checkpoint import Checkpoint
+from ga3c.config import Config
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import RunFailed
+from ga3c.learn.schedules import linear
+from ga3c.model import Model
+from ga3c.predictor import Predictor
+from ga3c.queues import TrainingQueue
+from ga3c.runfolder import RunFolder
+from ga3c.sinks.base import Sink
+from ga3c.stats import Counters, Episode, Gauges, Stats
+from ga3c.store import ExperienceStore
+from ga3c.trainer import Trainer
+
+_TICK = 0.1
+"""Seconds between looks at the processes and the limits."""
+_RECORD = 1.0
+"""Seconds between records of metrics."""
+_PATIENCE = 2.0
+"""Seconds that agent processes get to end by themselves."""
+
+
+class Server:
+    """One run. Whoever reads `__init__` has seen who talks to whom."""
+
+    def __init__(self, config: Config, spec: EnvSpec, folder: RunFolder) -> None:
+        engine, learn = config.engine, config.learn
+        self.config = config
+        self._folder = folder
+        self._stop = threading.Event()
+        self._reason = ""
+        where = device.choose(engine.device)
+        prepare_torch(where, engine.torch_threads, config.run.seed)
+
+        self.model = Model(nets.build(spec, config.net), learn, where)
+        workers = engine.workers or default_workers(engine.agents, where)
+        self.pool = AgentPool(
+            spec, config.env, engine.agents, workers, engine.prediction_batch, config.run.seed, folder.logs
+        )
+        batch = learn.batch_rollouts
+        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
+        # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
+        # that much, whoever waits for room waits for a trainer that has work.
+        spare_blocks = self.training_queue.capacity + (engine.trainers + 1) * batch + self.pool.max_agents
+        self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
+        self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+
+        def lane(number: int) -> device.Lane:
+            return device.Lane(where, seed=config.run.seed * 1000 + number)
+
+        self.predictors = [
+            Predictor(n, self.pool, self.training_queue, self.store, self.model, lane(n), self.stats)
+            for n in range(engine.predictors)
+        ]
+        self.trainers = [
+            Trainer(n, self.training_queue, self.store, self.model, lane(500 + n), self.stats, learn, self._rates)
+            for n in range(engine.trainers)
+        ]
+
+    def resume(self, saved: Checkpoint, recent: Sequence[Episode]) -> None:
+        """Goes on from a checkpoint; `recent` are the last episodes before it. Call before `run`."""
+        self.model.load(saved.tensors, saved.counters.updates)
+        self.stats.resume(saved.counters, recent, saved.best_score)
+
+    def run(self, sinks: Sequence[Sink]) -> Counters:
+        """Trains until a limit is reached, somebody asks it to stop, or it cannot go on (RunFailed)."""
+        with self._signals():
+            self.pool.start()
+            for thread in (*self.predictors, *self.trainers):
+                thread.start()
+            self.stats.start_clock()
+            try:
+                self._supervise(sinks)
+            finally:
+                self._shut_down()
+        self._record(sinks)
+        counters = self._save(sinks)
+        if self.stats.failure:
+            raise RunFailed(self.stats.failure)
+        _tell(sinks, f"{self._reason} Checkpoint at {counters.steps:,} steps.")
+        return counters
+
+    def stop(self, reason: str) -> None:
+        """Asks the run to end; returns at once. Safe from any thread and from a signal handler."""
+        self._reason = self._reason or reason
+        self._stop.set()
+
+    # -- supervision --------------------------------------------------------------------------------------------------
+
+    def _supervise(self, sinks: Sequence[Sink]) -> None:
+        failures = 0
+        next_record = next_checkpoint = time.monotonic()
+        next_record += _RECORD
+        next_checkpoint += self.config.run.checkpoint_seconds
+        while not self._stop.wait(_TICK):
+            for failure in self.pool.find_failed():
+                failures += 1
+                self._report(failure, failures, sinks)
+            for _ in range(self.pool.restart_failed()):
+                self.stats.restarted()
+            now = time.monotonic()
+            if now >= next_record:
+                next_record = now + _RECORD
+                self._record(sinks)
+            if now >= next_checkpoint:
+                next_checkpoint = now + self.config.run.checkpoint_seconds
+                self._save(sinks)
+            if self.stats.failure:
+                self.stop("A thread failed.")
+            elif self.stats.progress >= 1.0:
+                self.stop("The run is complete.")
+
+    def _report(self, failure: Failure, failures: int, sinks: Sequence[Sink]) -> None:
+        how = f"signal {-failure.exit_code}" if failure.exit_code < 0 else f"exit code {failure.exit_code}"
+        log = self._folder.logs / f"agents-{failure.worker:03d}.log"
+        if failures > self.config.engine.restarts:
+            last_words = f"\n{failure.last_words}" if failure.last_words else ""
+            self._record(sinks)
+            raise RunFailed(
+                f"Agent processes failed {failures} times, more than --restarts {self.config.engine.restarts} allows; "
+                f"the last was process {failure.worker} ({how}, log in {log}).{last_words}"
+            )
+        _tell(sinks, f"Agent process {failure.worker} ended with {how}; it is started anew (failure {failures}).")
+        if failures == 1 and failure.last_words:
+            _tell(sinks, failure.last_words)
+
+    def _shut_down(self) -> None:
+        """Ends every thread and process. Closing the queues is what ends the threads."""
+        self.pool.queue.close()
+        self.training_queue.close()
+        self.store.close()
+        for thread in (*self.predictors, *self.trainers):
+            thread.join()
+        self.pool.stop(_PATIENCE)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the run in order; outside the main thread there are none to take."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, _: object) -> None:
+            self.stop(f"Stopped by {signal.Signals(number).name}.")
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # -- what is kept and shown ---------------------------------------------------------------------------------------
+
+    def _record(self, sinks: Sequence[Sink]) -> None:
+        snapshot, episodes = self.stats.snapshot()
+        for sink in sinks:
+            sink.write(snapshot, episodes)
+
+    def _save(self, sinks: Sequence[Sink]) -> Counters:
+        """Takes a checkpoint, and keeps it as the best too where it is."""
+        folder = self._folder.checkpoints
+        counters, tensors = self.stats.counters(), self.model.state()
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+            raise RunFailed(
+                "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
+                f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
+            )
+        score, best = self.stats.score, self.stats.best_score
+        saved = Checkpoint(tensors, counters, score, best)
+        checkpoint.save(checkpoint.path_for(folder, counters.steps), saved)
+        checkpoint.prune(folder, self.config.run.keep)
+        if self._is_best(score):
+            checkpoint.save(checkpoint.best_path(folder), saved)
+        return counters
+
+    def _is_best(self, score: float) -> bool:
+        path = checkpoint.best_path(self._folder.checkpoints)
+        return score == score and (not path.exists() or score >= checkpoint.load(path).score)
+
+    def _rates(self) -> tuple[float, float]:
+        learn, progress = self.config.learn, self.stats.progress
+        return (
+            linear(learn.learning_rate, learn.learning_rate_end, progress),
+            linear(learn.entropy_weight, learn.entropy_weight_end, progress),
+        )
+
+    def _gauges(self) -> Gauges:
+        engine, slots = self.config.engine, self.pool.slots
+        return Gauges(
+            prediction_queue=self.pool.queue.waiting(),
+            training_queue=len(self.training_queue),
+            agents=engine.agents,
+            predictors=engine.predictors,
+            trainers=engine.trainers,
+            stepping_ns=int(slots.stepping_ns.sum()),
+            waiting_ns=int(slots.waiting_ns.sum()),
+        )
+
+
+def _tell(sinks: Sequence[Sink], text: str) -> None:
+    for sink in sinks:
+        sink.message(text)
+
+
+def default_workers(agents: int, where: torch.device) -> int:
+    """One process per core, less one for the server's threads where a GPU does their work."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))
+
+
+def prepare_torch(where: torch.device, threads: int, seed: int) -> None:
+    """Process-wide settings of torch."""
+    torch.manual_seed(seed)
+    if where.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
+        torch.set_num_threads(1)
+    else:
+        # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
+        cores = os.cpu_count() or 1
+        torch.set_num_threads(threads or max(1, cores // 4))

@@ -1,0 +1,77 @@
+"""A run's record as TensorBoard scalars over agent steps, written without torch or TensorFlow."""
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
+
+from ga3c.stats import Episode, Snapshot
+
+TAGS = {
+    "score": "score/mean of last 100",
+    "best_score": "score/best",
+    "episode_length": "score/episode length",
+    "episodes": "score/episodes",
+    "pps": "speed/pps",
+    "tps": "speed/tps",
+    "wait_ms": "speed/wait ms",
+    "update_ms": "speed/update ms",
+    "prediction_queue": "queue/prediction",
+    "training_queue": "queue/training",
+    "prediction_batch": "queue/prediction batch",
+    "lag": "lag/mean",
+    "lag_max": "lag/max",
+    "loss": "loss/total",
+    "policy_loss": "loss/policy",
+    "value_loss": "loss/value",
+    "entropy": "loss/entropy",
+    "gradient_norm": "loss/gradient norm",
+    "learning_rate": "schedule/learning rate",
+    "entropy_weight": "schedule/entropy weight",
+    "agents": "engine/agents",
+    "predictors": "engine/predictors",
+    "trainers": "engine/trainers",
+    "restarts": "engine/restarts",
+    "agent_stepping": "time/agents stepping",
+    "agent_waiting": "time/agents waiting",
+    "predictor_waiting": "time/predictors waiting",
+    "predictor_blocked": "time/predictors held back",
+    "predictor_predicting": "time/predictors predicting",
+    "trainer_waiting": "time/trainers waiting",
+    "trainer_training": "time/trainers training",
+    "seconds": "progress/seconds",
+    "frames": "progress/frames",
+    "updates": "progress/updates",
+}
+"""The tag of each snapshot field that is shown: its group of charts, then its name there."""
+
+_FLUSH_SECONDS = 5.0  # what a killed run may lose
+
+
+class TensorBoardSink:
+    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it."""
+
+    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
+        self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        if purge_step is not None:
+            # TensorBoard drops from the session's step on; the point at the checkpoint itself stays, as in the CSV.
+            self._add(Event(step=purge_step + 1, session_log=SessionLog(status=SessionLog.START)))
+
+    def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+        values = {tag: float(getattr(snapshot, name)) for name, tag in TAGS.items()}
+        shown = [Summary.Value(tag=tag, simple_value=x) for tag, x in values.items() if not math.isnan(x)]
+        self._add(Event(step=snapshot.steps, summary=Summary(value=shown)))
+
+    def message(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _add(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._writer.add_event(event)

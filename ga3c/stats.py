@@ -1,0 +1,309 @@
+"""One record of metrics: stages add to `Stats`; displays, sinks and tuners read nothing but `snapshot()`."""
+
+import math
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WINDOW = 100
+"""Episodes over which scores are averaged."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode, with its raw score."""
+
+    number: int
+    seconds: float
+    steps: int
+    """Agent steps of the whole run when it ended."""
+    agent: int
+    score: float
+    length: int
+    """Agent steps in the episode."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The run at one moment. Rates and means are over the time since the last snapshot unless said otherwise."""
+
+    seconds: float
+    """Training wall time, over all resumes."""
+    steps: int
+    frames: int
+    updates: int
+    episodes: int
+    progress: float
+    """0 to 1; NaN where the run has no limit."""
+    seconds_left: float
+    """NaN where it cannot be known."""
+    pps: float
+    tps: float
+    score: float
+    """Mean raw score of the last 100 episodes; NaN before the first."""
+    best_score: float
+    """The best that `score` has been over a full window; NaN before that."""
+    episode_length: float
+    """Mean agent steps of the last 100 episodes; NaN before the first."""
+    prediction_queue: int
+    """Agents waiting in the prediction queue now."""
+    training_queue: int
+    """Rollouts waiting in the training queue now."""
+    prediction_batch: float
+    """Mean agents per prediction."""
+    lag: float
+    """Mean updates between a step's prediction and its use in training."""
+    lag_max: float
+    loss: float
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    gradient_norm: float
+    learning_rate: float
+    entropy_weight: float
+    agents: int
+    predictors: int
+    trainers: int
+    agent_stepping: float
+    """Share of the agent processes' time spent stepping environments, 0 to 1."""
+    agent_waiting: float
+    """Share spent waiting for actions."""
+    predictor_waiting: float
+    """Share of the predictors' time spent waiting for requests."""
+    predictor_blocked: float
+    """Share spent held back because no room was left for experience (training is behind)."""
+    predictor_predicting: float
+    """Share spent copying, inferring and replying."""
+    trainer_waiting: float
+    """Share of the trainers' time spent waiting for rollouts."""
+    trainer_training: float
+    """Share spent in updates."""
+    wait_ms: float
+    """Mean time an agent waits for a prediction, milliseconds."""
+    update_ms: float
+    """Mean time of one update, milliseconds."""
+    restarts: int
+    """Agent processes restarted after a failure, over the whole run."""
+
+
+MEASURED_ON_DEVICE = 7
+
+
+class Update(NamedTuple):
+    """What one update of the model measured; the first seven fields come from the device, in this order."""
+
+    loss: float
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    gradient_norm: float
+    lag: float
+    lag_max: float
+    learning_rate: float
+    entropy_weight: float
+    waited: int
+    """Nanoseconds the trainer waited for rollouts before it."""
+    busy: int
+    """Nanoseconds it took."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a run has done so far; a checkpoint keeps it, and a resumed run goes on from it."""
+
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    restarts: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """What is read at the moment of a snapshot rather than counted."""
+
+    prediction_queue: int
+    training_queue: int
+    agents: int
+    predictors: int
+    trainers: int
+    stepping_ns: int
+    """Nanoseconds that agent processes have spent stepping so far."""
+    waiting_ns: int
+
+
+class _Sums:
+    """What happened since the last snapshot."""
+
+    def __init__(self) -> None:
+        self.predictions = self.predicted_agents = self.agents_waited = 0
+        self.predictor_waited = self.predictor_blocked = self.predictor_busy = 0
+        self.steps = 0
+        self.updates: list[Update] = []
+
+
+class Stats:
+    """Counts what the stages do. Any thread may add; one reader takes snapshots."""
+
+    def __init__(self, frames_per_step: int, progress: Callable[[int, float], float], gauges: Callable[[], Gauges]) -> None:
+        """`progress` maps steps and seconds to how much of the run is over; `gauges` reads what is not counted."""
+        self._frames_per_step = frames_per_step
+        self._progress = progress
+        self._gauges = gauges
+        self._lock = threading.Lock()
+        self._sums = _Sums()
+        self._steps = self._updates = self._episodes = self._restarts = 0
+        self._finished: list[Episode] = []
+        self._recent: deque[Episode] = deque(maxlen=WINDOW)
+        self._best = math.nan
+        self._seconds_before = 0.0
+        self._started = self._last = time.monotonic()
+        self._last_stepping = self._last_waiting = 0
+        self._last_update: Update | None = None
+        self.failure: str | None = None
+        """What broke a thread, if one broke; the server stops the run."""
+
+    def resume(self, counters: Counters, recent: Sequence[Episode], best: float) -> None:
+        """Goes on from an earlier part of the run. Call before any thread counts."""
+        self._steps, self._updates, self._episodes = counters.steps, counters.updates, counters.episodes
+        self._restarts, self._seconds_before = counters.restarts, counters.seconds
+        self._recent.extend(recent)
+        self._best = best
+
+    def start_clock(self) -> None:
+        """Training time begins now: what was built before does not count."""
+        self._started = self._last = time.monotonic()
+
+    # -- what stages tell ---------------------------------------------------------------------------------------------
+
+    def predicted(self, *, agents: int, steps: int, agents_waited: int, waited: int, blocked: int, busy: int) -> None:
+        with self._lock:
+            sums = self._sums
+            sums.predictions += 1
+            sums.predicted_agents += agents
+            sums.agents_waited += agents_waited
+            sums.predictor_waited += waited
+            sums.predictor_blocked += blocked
+            sums.predictor_busy += busy
+            sums.steps += steps
+            self._steps += steps
+
+    def trained(self, update: Update) -> None:
+        with self._lock:
+            self._sums.updates.append(update)
+            self._updates += 1
+
+    def episode(self, agent: int, score: float, length: int) -> None:
+        with self._lock:
+            self._episodes += 1
+            episode = Episode(self._episodes, self.seconds, self._steps, agent, score, length)
+            self._finished.append(episode)
+            self._recent.append(episode)
+            if len(self._recent) == WINDOW:
+                mean = sum(e.score for e in self._recent) / WINDOW
+                self._best = mean if math.isnan(self._best) else max(self._best, mean)
+
+    def restarted(self) -> None:
+        with self._lock:
+            self._restarts += 1
+
+    def fail(self, who: str, error: BaseException) -> None:
+        """A thread broke on something nobody foresaw."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = f"{who} failed:\n" + "".join(traceback.format_exception(error))
+
+    # -- what readers see ---------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, over all resumes."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def progress(self) -> float:
+        return self._progress(self._steps, self.seconds)
+
+    def counters(self) -> Counters:
+        with self._lock:
+            return Counters(self._steps, self._updates, self._episodes, self._restarts, self.seconds)
+
+    @property
+    def score(self) -> float:
+        """Mean raw score of the last episodes."""
+        with self._lock:
+            return _mean([e.score for e in self._recent])
+
+    @property
+    def best_score(self) -> float:
+        """The best that `score` has been over a full window."""
+        return self._best
+
+    def snapshot(self) -> tuple[Snapshot, list[Episode]]:
+        """The record since the last call, and the episodes that ended in it."""
+        gauges = self._gauges()
+        with self._lock:
+            sums, self._sums = self._sums, _Sums()
+            finished, self._finished = self._finished, []
+            recent = list(self._recent)
+            now = time.monotonic()
+            elapsed, self._last = max(now - self._last, 1e-9), now
+            steps, updates, episodes = self._steps, self._updates, self._episodes
+        return self._describe(sums, gauges, recent, elapsed, steps, updates, episodes), finished
+
+    def _describe(
+        self, sums: _Sums, gauges: Gauges, recent: list[Episode], elapsed: float, steps: int, updates: int, episodes: int
+    ) -> Snapshot:
+        progress, seconds = self._progress(steps, self.seconds), self.seconds
+        limited = progress > 0
+        left = seconds * (1 - progress) / progress if limited else math.nan
+        stepping, waiting = gauges.stepping_ns - self._last_stepping, gauges.waiting_ns - self._last_waiting
+        self._last_stepping, self._last_waiting = gauges.stepping_ns, gauges.waiting_ns
+        predictor = sums.predictor_waited + sums.predictor_blocked + sums.predictor_busy
+        trainer_waited, trainer_busy = sum(u.waited for u in sums.updates), sum(u.busy for u in sums.updates)
+        trainer = trainer_waited + trainer_busy
+        self._last_update = sums.updates[-1] if sums.updates else self._last_update
+
+        def mean(name: str) -> float:
+            return _mean([getattr(u, name) for u in sums.updates])
+
+        last = self._last_update
+        return Snapshot(
+            seconds=seconds, steps=steps, frames=steps * self._frames_per_step, updates=updates, episodes=episodes,
+            progress=progress if limited else math.nan, seconds_left=left,
+            pps=sums.predicted_agents / elapsed, tps=len(sums.updates) / elapsed,
+            score=_mean([e.score for e in recent]), best_score=self._best,
+            episode_length=_mean([e.length for e in recent]),
+            prediction_queue=gauges.prediction_queue, training_queue=gauges.training_queue,
+            prediction_batch=_share(sums.predicted_agents, sums.predictions),
+            lag=mean("lag"), lag_max=max((u.lag_max for u in sums.updates), default=math.nan),
+            loss=mean("loss"), policy_loss=mean("policy_loss"), value_loss=mean("value_loss"),
+            entropy=mean("entropy"), gradient_norm=mean("gradient_norm"),
+            learning_rate=last.learning_rate if last else math.nan,
+            entropy_weight=last.entropy_weight if last else math.nan,
+            agents=gauges.agents, predictors=gauges.predictors, trainers=gauges.trainers,
+            agent_stepping=_share(stepping, stepping + waiting), agent_waiting=_share(waiting, stepping + waiting),
+            predictor_waiting=_share(sums.predictor_waited, predictor),
+            predictor_blocked=_share(sums.predictor_blocked, predictor),
+            predictor_predicting=_share(sums.predictor_busy, predictor),
+            trainer_waiting=_share(trainer_waited, trainer), trainer_training=_share(trainer_busy, trainer),
+            wait_ms=_share(sums.agents_waited, sums.predicted_agents) / 1e6,
+            update_ms=_share(trainer_busy, len(sums.updates)) / 1e6,
+            restarts=self._restarts,
+        )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan

@@ -1,0 +1,236 @@
+"""ExperienceStore: what agents lived through, kept on the device from the prediction until the update.
+
+A frame reaches the device once, because a predictor must act on it, and training reads it there. The unit is a block:
+one rollout of one agent, with all that training needs of it, so that a block can be handed to a trainer and back to the
+pool as a whole. Its rows, for a rollout of T steps and observations of S stacked frames:
+
+    frames   [S - 1 frames of history | T frames acted on | 1 frame to bootstrap from]
+    scalars  [T steps: action, log-probability, reward, discount, learn, version]
+
+The frame that ends a block begins the next block of the same agent, so the last S frames are carried over.
+"""
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ga3c.agents.slots import FIRST, TERMINAL, check_memory
+from ga3c.envs.spec import EnvSpec
+
+Index = NDArray[np.int64]
+
+
+class Closed(Exception):
+    """The store was closed while somebody waited for room in it."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one prediction's frames go, as flat row numbers into the store's arrays; one entry per agent."""
+
+    frame: Index
+    """Row of `frames` for the new frame."""
+    age: Index
+    """How many frames of the same episode lie before it, at most S - 1."""
+    age_row: Index
+    step: Index
+    """Row of the scalars for what is decided now."""
+    last_step: Index
+    """Row of the scalars for what came of the decision before."""
+    discount: NDArray[np.float32]
+    learn: NDArray[np.float32]
+    """1 where the last step has a result to learn from. 0 where it only held a final frame, or its process died."""
+    carry_from: Index
+    carry_to: Index
+    """Rows of `frames` where the S frames to carry over begin, in the full block and in the one that follows."""
+    carry_age: Index
+    finished: list[int]
+    """Blocks that are complete once this prediction has run."""
+    steps: int
+    """Environment steps whose results arrive here."""
+
+
+class Rollouts(NamedTuple):
+    """A batch of B rollouts of T steps, gathered for one update."""
+
+    observations: Tensor  # [B, T + 1, *observation]
+    actions: Tensor  # [B, T]
+    log_probs: Tensor  # [B, T], of the policy that acted
+    rewards: Tensor  # [B, T]
+    discounts: Tensor  # [B, T]
+    learn: Tensor  # [B, T]
+    versions: Tensor  # [B, T]
+
+
+class ExperienceStore:
+    """A pool of blocks on the device. Predictors place and write, trainers gather, and then release.
+
+    An agent has at most one request under way, so its place is only ever touched by one predictor at a time; the lock
+    guards nothing but the pool of free blocks.
+    """
+
+    def __init__(
+        self, spec: EnvSpec, agents: int, rollout: int, spare_blocks: int, discount: float, device: torch.device
+    ) -> None:
+        self.rollout = rollout
+        self.stack = spec.stack
+        self._discount = discount
+        self._history = spec.stack - 1
+        self._rows = self._history + rollout + 1
+        self._observation_shape = spec.observation_shape
+        blocks = agents + spare_blocks
+        # An extra block takes the writes of padding, and of agents that have nothing to write.
+        self.spare_frame, self.spare_step, self.spare_age = blocks * self._rows, blocks * rollout, blocks * (rollout + 1)
+        shape = stored_frame_shape(spec)
+        dtype = torch.uint8 if spec.frame_dtype == "uint8" else torch.float32
+        size = (blocks + 1) * self._rows * int(np.prod(shape)) * dtype.itemsize
+        if device.type == "cpu":
+            check_memory(size, "The experience store")
+        self.frames = torch.zeros((blocks + 1) * self._rows, *shape, dtype=dtype, device=device)
+        self.ages = torch.zeros((blocks + 1) * (rollout + 1), dtype=torch.int64, device=device)
+        scalars = (blocks + 1) * rollout
+        self.actions = torch.zeros(scalars, dtype=torch.int64, device=device)
+        self.log_probs = torch.zeros(scalars, device=device)
+        self.rewards = torch.zeros(scalars, device=device)
+        self.discounts = torch.zeros(scalars, device=device)
+        self.learn = torch.zeros(scalars, device=device)
+        self.versions = torch.zeros(scalars, dtype=torch.int64, device=device)
+        self._back = torch.arange(self._history, -1, -1, device=device)  # [S]: frames to go back, oldest first
+        self._forth = torch.arange(self.stack, device=device)
+        self._block = np.full(agents, -1)
+        self._row = np.zeros(agents, np.int64)
+        self._age = np.zeros(agents, np.int64)
+        self._free = deque(range(blocks))
+        self._condition = threading.Condition()
+        self._closed = False
+
+    # -- where frames go: the host's side -----------------------------------------------------------------------------
+
+    def place(self, agents: Index, flags: NDArray[np.uint8]) -> Placement:
+        """Finds room for one new frame of each agent, waiting for trainers to release blocks if there is none."""
+        begins, ends = (flags & FIRST) != 0, (flags & TERMINAL) != 0
+        block, row = self._block[agents], self._row[agents]
+        fresh = block < 0
+        full = row == self.rollout
+        new = np.flatnonzero(fresh | full)
+        taken = self._take(len(new))
+        block[fresh] = taken[fresh[new]]
+        written = np.where(fresh, 0, row)
+
+        known = ~fresh
+        # An episode that begins without the one before having ended follows a final frame, or a process that died.
+        learn = known & (~begins | ends)
+        last = np.where(known, block * self.rollout + written - 1, self.spare_step)
+        age = np.where(begins, 0, np.minimum(self._age[agents] + 1, self._history))
+
+        carried = np.flatnonzero(full)
+        finished = block[carried].tolist()
+        acts_in, acts_at = block.copy(), written.copy()
+        acts_in[carried] = taken[full[new]]
+        acts_at[carried] = 0
+
+        self._block[agents] = acts_in
+        self._row[agents] = acts_at + 1
+        self._age[agents] = age
+        return Placement(
+            frame=block * self._rows + self._history + written,
+            age=age,
+            age_row=block * (self.rollout + 1) + written,
+            step=acts_in * self.rollout + acts_at,
+            last_step=last,
+            discount=np.where(learn & ~ends, self._discount, 0.0).astype(np.float32),
+            learn=learn.astype(np.float32),
+            carry_from=block[carried] * self._rows + self.rollout,
+            carry_to=acts_in[carried] * self._rows,
+            carry_age=age[carried],
+            finished=finished,
+            steps=int(np.count_nonzero(learn)),
+        )
+
+    def _take(self, count: int) -> Index:
+        with self._condition:
+            self._condition.wait_for(lambda: self._closed or len(self._free) >= count)
+            if self._closed:
+                raise Closed
+            return np.array([self._free.popleft() for _ in range(count)], np.int64)
+
+    def release(self, blocks: list[int]) -> None:
+        """Gives blocks back, after the lane that read them was synchronised."""
+        with self._condition:
+            self._free.extend(blocks)
+            self._condition.notify_all()
+
+    @property
+    def free(self) -> int:
+        return len(self._free)
+
+    def close(self) -> None:
+        """Ends every wait for room."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    # -- what is in the frames: the device's side; all arguments are tensors on it, so a graph can be captured ----------
+
+    def write_frames(self, frames: Tensor, frame: Tensor, age: Tensor, age_row: Tensor) -> None:
+        self.frames.index_copy_(0, frame, frames)
+        self.ages.index_copy_(0, age_row, age)
+
+    def carry(self, carry_from: Tensor, carry_to: Tensor, age: Tensor) -> None:
+        """Copies the last S frames of full blocks to the blocks that follow them."""
+        source = (carry_from[:, None] + self._forth).flatten()
+        target = (carry_to[:, None] + self._forth).flatten()
+        self.frames.index_copy_(0, target, self.frames.index_select(0, source))
+        first = torch.div(carry_to, self._rows, rounding_mode="floor") * (self.rollout + 1)
+        self.ages.index_copy_(0, first, age)
+
+    def write_result(self, last_step: Tensor, reward: Tensor, discount: Tensor, learn: Tensor) -> None:
+        self.rewards.index_copy_(0, last_step, reward)
+        self.discounts.index_copy_(0, last_step, discount)
+        self.learn.index_copy_(0, last_step, learn)
+
+    def write_decision(self, step: Tensor, action: Tensor, log_prob: Tensor, version: Tensor) -> None:
+        self.actions.index_copy_(0, step, action)
+        self.log_probs.index_copy_(0, step, log_prob)
+        self.versions.index_copy_(0, step, version)
+
+    def observe(self, frame: Tensor, age: Tensor) -> Tensor:
+        """Observations [N, *observation] that end in the given frames. Where an episode is younger than the stack, its
+        first frame stands for those before it."""
+        if self.stack == 1:
+            return self.frames.index_select(0, frame)
+        rows = frame[:, None] - torch.minimum(self._back, age[:, None])  # [N, S]
+        stacked = self.frames.index_select(0, rows.flatten())  # [N * S, *frame]
+        return stacked.view(len(frame), *self._observation_shape)
+
+    def gather(self, blocks: Tensor) -> Rollouts:
+        """The rollouts in the given blocks [B], as one batch."""
+        count, steps = len(blocks), self.rollout
+        within = torch.arange(steps + 1, device=blocks.device)
+        frame = (blocks[:, None] * self._rows + self._history + within).flatten()  # [B * (T + 1)]
+        age = self.ages.index_select(0, (blocks[:, None] * (steps + 1) + within).flatten())
+        scalars = (blocks[:, None] * steps + within[:steps]).flatten()  # [B * T]
+
+        def pick(values: Tensor) -> Tensor:
+            return values.index_select(0, scalars).view(count, steps)
+
+        return Rollouts(
+            observations=self.observe(frame, age).view(count, steps + 1, *self._observation_shape),
+            actions=pick(self.actions),
+            log_probs=pick(self.log_probs),
+            rewards=pick(self.rewards),
+            discounts=pick(self.discounts),
+            learn=pick(self.learn),
+            versions=pick(self.versions),
+        )
+
+
+def stored_frame_shape(spec: EnvSpec) -> tuple[int, ...]:
+    """The shape in which one frame is kept: as sent, or what raw screens become on the device."""
+    return spec.observation_shape[1:] if spec.raw_screens else spec.frame_shape

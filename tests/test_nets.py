@@ -1,0 +1,210 @@
+"""Networks: sizes, starts, what they refuse; and the policy head against the softmax written out."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ga3c.config import NetConfig, NetName
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
+from ga3c.nets import DiscreteHead, build
+
+torch.set_num_threads(1)
+
+ACTIONS = 6
+
+
+def picture(height: int = 84, width: int = 84, channels: int = 4) -> EnvSpec:
+    return EnvSpec(
+        "Test", "gym", (height, width), "uint8", (channels, height, width), channels, ACTIONS, 1, False, 60.0
+    )
+
+
+def vector(*shape: int) -> EnvSpec:
+    return EnvSpec("Test", "gym", shape, "float32", shape, 1, ACTIONS, 1, False, 50.0)
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("net", "stride", "convolutions", "flat", "width"),
+    [
+        ("small", 4, 16 * (4 * 64 + 1) + 32 * (16 * 16 + 1), 32 * 9 * 9, 256),
+        ("large", 4, 32 * (4 * 64 + 1) + 32 * (32 * 16 + 1) + 64 * (32 * 16 + 1), 64 * 3 * 3, 256),
+        ("large", 3, 32 * (4 * 64 + 1) + 32 * (32 * 16 + 1) + 64 * (32 * 16 + 1), 64 * 5 * 5, 256),
+        ("large", 2, 32 * (4 * 64 + 1) + 32 * (32 * 16 + 1) + 64 * (32 * 16 + 1), 64 * 8 * 8, 256),
+        ("large", 1, 32 * (4 * 64 + 1) + 32 * (32 * 16 + 1) + 64 * (32 * 16 + 1), 64 * 17 * 17, 256),
+        ("nature", 4, 32 * (4 * 64 + 1) + 64 * (32 * 16 + 1) + 64 * (64 * 9 + 1), 64 * 7 * 7, 512),
+    ],
+)
+def test_picture_nets(net: NetName, stride: int, convolutions: int, flat: int, width: int) -> None:
+    network = build(picture(), NetConfig(net=net, stride=stride))
+    params, values = network(torch.randint(0, 256, (3, 4, 84, 84), dtype=torch.uint8))
+    assert params.shape == (3, ACTIONS)
+    assert values.shape == (3,)
+    assert params.dtype == values.dtype == torch.float32
+    assert num_parameters(network.torso) == convolutions + width * (flat + 1)
+    assert num_parameters(network.head) == ACTIONS * (width + 1)
+    assert num_parameters(network.value) == width + 1
+
+
+def test_vector_net() -> None:
+    network = build(vector(5), NetConfig(net="mlp"))
+    params, values = network(torch.randn(7, 5))
+    assert params.shape == (7, ACTIONS)
+    assert values.shape == (7,)
+    assert num_parameters(network.torso) == 128 * (5 + 1) + 128 * (128 + 1)
+
+
+def test_auto_follows_the_observation() -> None:
+    small = build(picture(), NetConfig(net="small"))
+    assert num_parameters(build(picture(), NetConfig())) == num_parameters(small)
+    assert not any(isinstance(module, nn.Conv2d) for module in build(vector(3), NetConfig()).modules())
+
+
+def test_pictures_need_not_be_square() -> None:
+    params, values = build(picture(50, 73, 3), NetConfig(net="nature"))(torch.zeros(2, 3, 50, 73, dtype=torch.uint8))
+    assert params.shape == (2, ACTIONS)
+    assert values.shape == (2,)
+
+
+def test_pixels_are_scaled_to_one() -> None:
+    network = build(picture(), NetConfig())
+    pixels = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
+    for from_bytes, from_floats in zip(network(pixels), network(pixels.float() / 255.0), strict=True):
+        torch.testing.assert_close(from_bytes, from_floats)
+
+
+@pytest.mark.parametrize(
+    ("net", "stride", "smallest"),
+    [("small", 4, 20), ("large", 4, 44), ("large", 1, 17), ("nature", 4, 36)],
+)
+def test_too_small_a_picture(net: NetName, stride: int, smallest: int) -> None:
+    config = NetConfig(net=net, stride=stride)
+    build(picture(smallest, smallest), config)(torch.zeros(1, 4, smallest, smallest, dtype=torch.uint8))
+    with pytest.raises(UserError, match=f"at least {smallest} x {smallest}.*{smallest - 1} x 90"):
+        build(picture(smallest - 1, 90), config)
+
+
+def test_nets_refuse_what_they_cannot_see() -> None:
+    with pytest.raises(UserError, match="needs vectors"):
+        build(picture(), NetConfig(net="mlp"))
+    with pytest.raises(UserError, match="needs vectors"):
+        build(vector(3, 3), NetConfig())
+    for net in ("small", "large", "nature"):
+        with pytest.raises(UserError, match="needs pictures"):
+            build(vector(8), NetConfig(net=net))
+
+
+def layers(module: nn.Module) -> list[nn.Conv2d | nn.Linear]:
+    return [layer for layer in module.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+
+
+@pytest.mark.parametrize("spec", [picture(), vector(4)])
+def test_fan_in_init_fills_its_bounds(spec: EnvSpec) -> None:
+    torch.manual_seed(0)
+    for layer in layers(build(spec, NetConfig(init="fan-in"))):
+        bound = 1.0 / math.sqrt(layer.weight[0].numel())
+        assert 0.95 * bound < layer.weight.abs().max() <= bound
+        assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3.0), rel=0.1)
+        assert layer.bias is not None
+        assert 0.0 < layer.bias.abs().max() <= bound
+
+
+@pytest.mark.parametrize("spec", [picture(), vector(4)])
+def test_orthogonal_init(spec: EnvSpec) -> None:
+    network = build(spec, NetConfig(init="orthogonal"))
+    for part, gain in ((network.torso, math.sqrt(2.0)), (network.head, 0.01), (network.value, 1.0)):
+        for layer in layers(part):
+            rows = layer.weight.detach().flatten(1)
+            rows = rows if rows.shape[0] <= rows.shape[1] else rows.T
+            torch.testing.assert_close(rows @ rows.T, gain**2 * torch.eye(rows.shape[0]), atol=1e-5, rtol=1e-5)
+            assert layer.bias is not None
+            assert not layer.bias.any()
+
+
+def test_same_seed_same_weights() -> None:
+    networks = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        networks.append(build(vector(4), NetConfig()))
+    for one, other in zip(*(network.parameters() for network in networks), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.fixture
+def head() -> DiscreteHead:
+    return DiscreteHead(8, 4)
+
+
+def slow_policy(logits: Tensor) -> list[float]:
+    powers = [math.exp(logit) for logit in logits.tolist()]
+    return [power / sum(powers) for power in powers]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.05])
+def test_log_prob_and_entropy(head: DiscreteHead, epsilon: float) -> None:
+    # The last logit of the first row is so low that its probability, about 4e-8, is below 1e-6.
+    logits = torch.tensor([[[1.0, 0.5, -0.3, -16.0], [0.0, 0.0, 0.0, 0.0]], [[2.0, -2.0, 1.0, 0.1]] * 2])
+    actions = torch.tensor([[3, 0], [2, 1]])
+    log_probs, entropies = head.log_prob(logits, actions, epsilon), head.entropy(logits, epsilon)
+    assert log_probs.shape == entropies.shape == (2, 2)
+    for i in range(2):
+        for j in range(2):
+            policy = slow_policy(logits[i, j])
+            logs = [math.log(max(probability, epsilon)) for probability in policy]
+            assert log_probs[i, j].item() == pytest.approx(logs[int(actions[i, j])], rel=1e-5)
+            entropy = -sum(p * log for p, log in zip(policy, logs, strict=True))
+            assert entropies[i, j].item() == pytest.approx(entropy, rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05])
+def test_log_prob_and_entropy_gradients(head: DiscreteHead, epsilon: float) -> None:
+    torch.manual_seed(0)
+    logits = (2.0 * torch.randn(5, 4, dtype=torch.float64)).requires_grad_()
+    actions = torch.tensor([0, 1, 2, 3, 0])
+    assert torch.autograd.gradcheck(lambda x: head.log_prob(x, actions, epsilon), logits)
+    assert torch.autograd.gradcheck(lambda x: head.entropy(x, epsilon), logits)
+
+
+def test_clamped_action_has_no_gradient(head: DiscreteHead) -> None:
+    logits = torch.tensor([[0.0, 0.0, 0.0, -20.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(head.log_prob(logits, torch.tensor([3]), 1e-6).sum(), logits)
+    assert not gradient.any()
+
+
+def test_extreme_logits_stay_finite(head: DiscreteHead) -> None:
+    logits = torch.tensor([[1000.0, 0.0, -1000.0, 0.0]])
+    for epsilon in (0.0, 1e-6):
+        assert head.log_prob(logits, torch.tensor([2]), epsilon).isfinite().all()
+        assert head.entropy(logits, epsilon).item() == pytest.approx(0.0, abs=1e-6)
+    actions, log_probs = head.sample(logits)
+    assert actions.item() == 0
+    assert log_probs.item() == 0.0
+
+
+def test_samples_follow_the_softmax(head: DiscreteHead) -> None:
+    num = 100_000
+    logits = torch.tensor([1.0, -1.0, 0.3, -4.0])
+    actions, log_probs = head.sample(logits.expand(num, 4), torch.Generator().manual_seed(5))
+    assert actions.dtype == torch.int64
+    torch.testing.assert_close(log_probs, logits.log_softmax(-1)[actions])
+    counts = actions.bincount(minlength=4).tolist()
+    expected = [num * probability for probability in slow_policy(logits)]
+    chi_square = sum((count - mean) ** 2 / mean for count, mean in zip(counts, expected, strict=True))
+    assert chi_square < 16.3  # 3 degrees of freedom: exceeded once in a thousand seeds
+
+
+def test_samples_are_the_generators(head: DiscreteHead) -> None:
+    logits = torch.randn(50, 4)
+    first, again, other = (head.sample(logits, torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_greedy(head: DiscreteHead) -> None:
+    assert head.greedy(torch.tensor([[[0.0, 3.0, 1.0, 2.0]], [[5.0, 3.0, 1.0, 2.0]]])).tolist() == [[1], [0]]
