@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ga3c import __version__, session
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
+from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
 from ga3c.errors import RunFailed, UserError
 
 _STYLE = (tyro.conf.OmitArgPrefixes,)
@@ -29,7 +30,7 @@ class TrainArguments:
     """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first."""
     preset: Literal["fast", "paper"] = "fast"
     """fast: what learns fastest here. paper: the GA3C paper's and its code's settings."""
-    out: Path | None = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/ENV/DATE unless given."""
     ui: session.Ui = "auto"
     """live: a view of the run; plain: lines; none: nothing; auto: live on a terminal, else plain."""
@@ -50,7 +51,7 @@ class ResumeArguments:
     """A new limit of agent steps in all, for a run that is to go further."""
     minutes: float | None = None
     """A new limit of training minutes in all."""
-    device: Literal["auto", "cpu", "cuda"] | None = None
+    device: DeviceName | None = None
     """Go on on another device."""
     ui: session.Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
@@ -70,7 +71,7 @@ class EvalArguments:
     """Which checkpoint of the run."""
     seed: int = 1000
     """Seeds the starts and the draws."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: DeviceName = "auto"
     """Where the network runs."""
     json: bool = False
     """Print one JSON object and nothing else."""
@@ -82,7 +83,7 @@ class PlayArguments:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
-    video: Path | None = None
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Record to this .mp4 (or .gif) file instead of showing a window."""
     episodes: int = 1
     """How many episodes."""
@@ -192,9 +193,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), 2)
     except RunFailed as error:
         return _fail(str(error), 1)
+    except BrokenPipeError:
+        # Whoever read the output has gone, as `head` does; what is left of it has no reader.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return _fail("Interrupted.", 130)
     return 0
+
+
+def run() -> None:
+    """The `ga3c` command. An installed script does not look for modules in the current folder, as `python -m` does, but
+    that is where people keep environments of their own."""
+    sys.path.insert(0, os.getcwd())
+    sys.exit(main())
 
 
 def _fail(text: str, code: int) -> int:

@@ -113,11 +113,14 @@ class LearnConfig:
         _require(0.0 <= self.rmsprop_decay < 1.0, "rmsprop_decay", self.rmsprop_decay, "at least 0 and less than 1")
 
 
+DeviceName = Literal["auto", "cpu", "cuda"]
+
+
 @dataclass(frozen=True)
 class EngineConfig:
     """Agents, predictors, trainers and the queues between them."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
     """Agents that play at once (the paper's N_A)."""
@@ -144,7 +147,7 @@ class EngineConfig:
         _require(1 <= self.prediction_batch <= 65_536, "prediction_batch", self.prediction_batch, "between 1 and 65536")
         _require(1 <= self.queue <= 1_000_000, "queue", self.queue, "between 1 and 1000000")
         _require(0 <= self.torch_threads <= 1024, "torch_threads", self.torch_threads, "between 0 and 1024")
-        _require(0 <= self.restarts, "restarts", self.restarts, "0 or more")
+        _require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,8 @@ def to_toml(config: Config) -> str:
 
 def from_toml(tables: dict[str, Any]) -> Config:
     """The inverse of `to_toml`, for what `tomllib` parsed. Unknown names are an error, missing ones take defaults."""
-    return _build(Config, tables)
+    config: Config = _build(Config, tables)
+    return config
 
 
 def _build(cls: type, values: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,8 +29,9 @@ class Lane:
     def __init__(self, device: torch.device, seed: int) -> None:
         self.device = device
         self.generator = torch.Generator(device).manual_seed(seed)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._pool: tuple[int, int] | None = None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._done = torch.cuda.Event(blocking=True) if self._stream else None  # type: ignore[no-untyped-call]
+        self._pool: Any = None
 
     @property
     def captures(self) -> bool:
@@ -68,10 +70,6 @@ class Lane:
 
     def synchronize(self) -> None:
         """Waits until everything sent to this lane is done. The wait sleeps; it holds no lock and no core."""
-        if self._stream is not None:
-            self._event().synchronize()
-
-    def _event(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(blocking=True)
-        event.record(self._stream)
-        return event
+        if self._stream is not None and self._done is not None:
+            self._done.record(self._stream)
+            self._done.synchronize()

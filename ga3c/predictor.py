@@ -48,14 +48,13 @@ class Predictor(threading.Thread):
         spec, max_agents = pool.spec, pool.max_agents
         self._preprocess = ScreenPreprocessor(spec, lane.device) if spec.raw_screens else None
         self._slot_frames = torch.from_numpy(self._slots.frames)
-        on_device = {"device": lane.device}
         frame_dtype = self._slot_frames.dtype
-        self._frames = torch.zeros(max_agents, *spec.frame_shape, dtype=frame_dtype, **on_device)
+        self._frames = torch.zeros(max_agents, *spec.frame_shape, dtype=frame_dtype, device=lane.device)
         self._host_actions = lane.host_buffer(max_agents, dtype=torch.int64)
         self._host_integers = lane.host_buffer(9 * max_agents, dtype=torch.int64)
         self._host_floats = lane.host_buffer(3 * max_agents, dtype=torch.float32)
-        self._integers = torch.zeros(9 * max_agents, dtype=torch.int64, **on_device)
-        self._floats = torch.zeros(3 * max_agents, **on_device)
+        self._integers = torch.zeros(9 * max_agents, dtype=torch.int64, device=lane.device)
+        self._floats = torch.zeros(3 * max_agents, device=lane.device)
         self._graphs = self._capture(max_agents)
 
     def run(self) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ga3c.envs.screens import area_weights, grey_table
+from ga3c.envs.screens import ROUNDING, area_weights, grey_table
 from ga3c.envs.spec import EnvSpec
 
 
@@ -15,9 +15,9 @@ class ScreenPreprocessor:
         _, rows, columns = spec.observation_shape
         self._grey = torch.from_numpy(grey_table(height).copy()).to(device)
         self._rows = torch.from_numpy(area_weights(height, rows).copy()).to(device)  # [84, 210]
-        self._columns = torch.from_numpy(area_weights(width, columns)).T.contiguous().to(device)  # [160, 84]
+        self._columns = torch.from_numpy(area_weights(width, columns).copy()).T.contiguous().to(device)  # [160, 84]
 
     def __call__(self, screens: Tensor) -> Tensor:
         """[N, 2, H, W] palette bytes to [N, 84, 84] greys."""
         grey = self._grey[screens.int()].amax(dim=1).float()  # [N, H, W]
-        return (self._rows @ grey @ self._columns).add_(0.5).to(torch.uint8)
+        return (self._rows @ grey @ self._columns).add_(ROUNDING).to(torch.uint8)

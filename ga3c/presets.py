@@ -36,7 +36,7 @@ def paper(spec: EnvSpec) -> Config:
         learn=LearnConfig(
             discount=0.99,  # [C] DISCOUNT
             rollout=5,  # [P] section 2: TMAX = 5
-            batch_rollouts=1,  # [P] section 2: grouping training batches slowed convergence; [C] TRAINING_MIN_BATCH_SIZE 0
+            batch_rollouts=1,  # [P] section 2: grouping batches slowed convergence; [C] TRAINING_MIN_BATCH_SIZE 0
             correction="epsilon",
             log_epsilon=1e-6,  # [C] LOG_EPSILON
             reduction="sum",  # [C] NetworkVP.py: reduce_sum
@@ -71,23 +71,22 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal"),
         learn=LearnConfig(
             rollout=10,
-            batch_rollouts=8,
+            batch_rollouts=4,
             correction="vtrace",
             entropy_weight=0.01,
             entropy_weight_end=0.01,
-            learning_rate=6e-4,
-            learning_rate_end=0.0,
+            learning_rate=1e-3,
+            learning_rate_end=2e-4,
             optimiser_epsilon=0.01,
-            clip_norm=40.0,
         ),
         engine=EngineConfig(
             agents=16 * max(1, cores - 1) if on_cuda else 16 * cores,
             predictors=2 if on_cuda else 1,
             trainers=2 if on_cuda else 1,
             prediction_batch=256,
-            queue=16,
+            queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 4_000_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 4_500_000),
     )
 
 
@@ -99,14 +98,14 @@ def fast_vectors(spec: EnvSpec) -> Config:
         env=EnvConfig(clip_rewards=False),
         net=NetConfig(net="auto", init="orthogonal"),
         learn=LearnConfig(
-            rollout=16,
+            rollout=5,
             batch_rollouts=8,
             correction="vtrace",
             reduction="mean",
             entropy_weight=0.01,
             entropy_weight_end=0.0,
             optimiser="adam",
-            learning_rate=2e-3,
+            learning_rate=1e-3,
             learning_rate_end=0.0,
             optimiser_epsilon=1e-5,
             clip_norm=0.5,

@@ -58,7 +58,9 @@ class RunFolder:
     def last_checkpoint(self) -> Path:
         paths = checkpoint.list_last(self.checkpoints)
         if not paths:
-            raise UserError(f"{self.path} holds no checkpoint yet; start the run again under another --out.")
+            raise UserError(
+                f"{self.path} holds no checkpoint: the run ended before its first; start anew under another --out."
+            )
         return paths[-1]
 
     def best_checkpoint(self) -> Path:

@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets
-from ga3c.config import Config
+from ga3c.config import Config, DeviceName, EnvConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
@@ -28,7 +28,7 @@ Ui = Literal["auto", "live", "plain", "none"]
 def base_config(env_id: str, preset: presets.Preset, device_name: str) -> Config:
     """The preset's settings for an environment and a device."""
     where = device.choose(device_name)
-    spec = envs.describe(env_id, presets.EnvConfig(), raw_screens=False)
+    spec = envs.describe(env_id, EnvConfig(), raw_screens=False)
     return presets.base(preset, spec, on_cuda=where.type == "cuda")
 
 
@@ -49,13 +49,16 @@ def train(config: Config, out: Path | None, ui: Ui) -> None:
     _run(server, sinks)
 
 
-def resume(path: Path, steps: int | None, minutes: float | None, device_name: str | None, ui: Ui) -> None:
+def resume(path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui) -> None:
     """Goes on with a run. A new limit or device becomes part of its configuration."""
     folder = RunFolder(path)
     config = folder.read_config()
-    limits = {"steps": steps, "minutes": minutes}
-    run = dataclasses.replace(config.run, **{k: v for k, v in limits.items() if v is not None})
-    engine = dataclasses.replace(config.engine, device=device_name) if device_name else config.engine
+    run = dataclasses.replace(
+        config.run,
+        steps=config.run.steps if steps is None else steps,
+        minutes=config.run.minutes if minutes is None else minutes,
+    )
+    engine = dataclasses.replace(config.engine, device=device_name or config.engine.device)
     config = dataclasses.replace(config, run=run, engine=engine)
     saved_path = folder.last_checkpoint()
     saved = checkpoint.load(saved_path)
@@ -68,7 +71,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: st
     server = Server(config, describe(config), folder)
     trim(path, counters.steps)
     try:
-        server.resume(saved, read_episodes(path)[-WINDOW:])
+        server.resume(saved, read_episodes(path, last=WINDOW))
     except ValueError as error:
         raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
     folder.write_config(config)

@@ -149,7 +149,9 @@ class _Sums:
 class Stats:
     """Counts what the stages do. Any thread may add; one reader takes snapshots."""
 
-    def __init__(self, frames_per_step: int, progress: Callable[[int, float], float], gauges: Callable[[], Gauges]) -> None:
+    def __init__(
+        self, frames_per_step: int, progress: Callable[[int, float], float], gauges: Callable[[], Gauges]
+    ) -> None:
         """`progress` maps steps and seconds to how much of the run is over; `gauges` reads what is not counted."""
         self._frames_per_step = frames_per_step
         self._progress = progress
@@ -260,7 +262,14 @@ class Stats:
         return self._describe(sums, gauges, recent, elapsed, steps, updates, episodes), finished
 
     def _describe(
-        self, sums: _Sums, gauges: Gauges, recent: list[Episode], elapsed: float, steps: int, updates: int, episodes: int
+        self,
+        sums: _Sums,
+        gauges: Gauges,
+        recent: list[Episode],
+        elapsed: float,
+        steps: int,
+        updates: int,
+        episodes: int,
     ) -> Snapshot:
         progress, seconds = self._progress(steps, self.seconds), self.seconds
         limited = progress > 0

@@ -86,7 +86,11 @@ class ExperienceStore:
         self._observation_shape = spec.observation_shape
         blocks = agents + spare_blocks
         # An extra block takes the writes of padding, and of agents that have nothing to write.
-        self.spare_frame, self.spare_step, self.spare_age = blocks * self._rows, blocks * rollout, blocks * (rollout + 1)
+        self.spare_frame, self.spare_step, self.spare_age = (
+            blocks * self._rows,
+            blocks * rollout,
+            blocks * (rollout + 1),
+        )
         shape = stored_frame_shape(spec)
         dtype = torch.uint8 if spec.frame_dtype == "uint8" else torch.float32
         size = (blocks + 1) * self._rows * int(np.prod(shape)) * dtype.itemsize
@@ -176,7 +180,7 @@ class ExperienceStore:
             self._closed = True
             self._condition.notify_all()
 
-    # -- what is in the frames: the device's side; all arguments are tensors on it, so a graph can be captured ----------
+    # -- what is in the frames: the device's side; all arguments are tensors on it, so a graph can be captured --------
 
     def write_frames(self, frames: Tensor, frame: Tensor, age: Tensor, age_row: Tensor) -> None:
         self.frames.index_copy_(0, frame, frames)

@@ -71,10 +71,8 @@ class Trainer(threading.Thread):
         # Only now has the device read the blocks for the last time.
         self._store.release(rollouts)
         self._model.count_update()
-        measured = self._host_report.tolist()
-        self._stats.trained(
-            Update(*measured, learning_rate, entropy_weight, waited=waited, busy=time.monotonic_ns() - begin)
-        )
+        rates_and_times = (learning_rate, entropy_weight, waited, time.monotonic_ns() - begin)
+        self._stats.trained(Update(*self._host_report.tolist(), *rates_and_times))
 
     def _update(self) -> None:
         """The work of one update, from the indices of the rollouts to the changed weights, all on the device."""
@@ -82,7 +80,11 @@ class Trainer(threading.Thread):
         learning_rate, entropy_weight, version = self._inputs.unbind()
         batch = self._store.gather(self._blocks)
         count, steps = batch.actions.shape
-        parameters, values = self._network(batch.observations.flatten(0, 1))  # [B * (T + 1), ...]
+        observations = batch.observations.flatten(0, 1)  # [B * (T + 1), ...]
+        if observations.dim() == 4:
+            # Convolutions run backward up to 1.6 times as fast over pixels whose channels lie side by side.
+            observations = observations.contiguous(memory_format=torch.channels_last)
+        parameters, values = self._network(observations)
         parameters = parameters.view(count, steps + 1, -1)[:, :-1]  # [B, T, A]
         values = values.view(count, steps + 1)
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0

@@ -107,9 +107,9 @@ def test_raw_screens_are_the_last_two() -> None:
 
 @pytest.mark.parametrize("game", ["breakout", "seaquest"])
 def test_a_start_is_a_reset_and_its_noops(game: str) -> None:
-    starts = atari._starts(atari.Game(game, None, None), 30)
-    assert len(starts) == 31
     other = atari._load(atari.Game(game, None, None), sticky=0.0, seed=4)
+    starts = atari._starts(other, atari.Game(game, None, None), 30)
+    assert len(starts) == 31
     for noops in (0, 1, 17, 30):
         # New each time: what was played before can shift the emulator's next reset by a frame.
         ale = atari._load(atari.Game(game, None, None), sticky=0.0, seed=3)
@@ -130,7 +130,9 @@ def test_a_start_is_a_reset_and_its_noops(game: str) -> None:
 
 def test_starts_vary_within_the_limit_and_by_seed() -> None:
     env_id, config = "ALE/Seaquest-v5", EnvConfig(noop_max=30)
-    known = [start.screen.tobytes() for start in atari._starts(atari.Game("seaquest", None, None), 30)]
+    game = atari.Game("seaquest", None, None)
+    starts = atari._starts(atari._load(game, sticky=0.0, seed=0), game, 30)
+    known = [start.screen.tobytes() for start in starts]
     firsts = []
     for seed in (1, 2):
         env, pair, seen = envs.make(env_id, config, raw_screens=True, seed=seed), frame(raw=True), []
@@ -150,11 +152,37 @@ def test_an_episode_after_a_lost_one_is_whole() -> None:
         env.reset(out)
         first = out.copy()
         seen = play(env, [1 if step % 10 == 0 else 3 for step in range(3000)])
-        assert seen[-1][0].terminated and not seen[-1][0].truncated
+        assert seen[-1][0].terminated
+        assert not seen[-1][0].truncated
         assert sum(transition.life_lost for transition, _ in seen) == 5
         records.append((first, [transition for transition, _ in seen]))
     assert np.array_equal(records[0][0], records[1][0])
     assert records[0][1] == records[1][1]
+
+
+def test_starts_stop_where_noops_end_the_game() -> None:
+    class Fragile:
+        """An emulator whose game is over after three frames."""
+
+        frames = 0
+
+        def cloneState(self) -> int:
+            return self.frames
+
+        def getScreen(self) -> Pixels:
+            return np.full((210, 160), self.frames, np.uint8)
+
+        def act(self, action: ale_py.Action) -> int:
+            self.frames += 1
+            return 0
+
+        def game_over(self) -> bool:
+            return self.frames >= 3
+
+    fragile: Any = Fragile()
+    for _ in range(2):
+        starts = atari._starts(fragile, atari.Game("fragile", None, None), 30)
+        assert [start.state for start in starts] == [0, 1, 2]
 
 
 def test_cut_off_at_max_frames() -> None:
@@ -164,7 +192,8 @@ def test_cut_off_at_max_frames() -> None:
         env.reset(out)
         ends = [transition for transition, _ in play(env, [0] * 100)]
         assert len(ends) == 11  # ten steps of four frames, and one of the two that are left
-        assert ends[-1].truncated and not any(end.truncated for end in ends[:-1])
+        assert ends[-1].truncated
+        assert not any(end.truncated for end in ends[:-1])
         assert not any(end.terminated for end in ends)
 
 
@@ -172,7 +201,8 @@ def test_rewards_are_raw() -> None:
     env, out = envs.make("ALE/SpaceInvaders-v5", PLAIN, raw_screens=False, seed=1), frame()
     env.reset(out)
     rewards = {transition.reward for transition, _ in play(env, choices(0, 400, 6))}
-    assert max(rewards) >= 5.0 and all(isinstance(reward, float) for reward in rewards)
+    assert max(rewards) >= 5.0
+    assert all(isinstance(reward, float) for reward in rewards)
 
 
 @pytest.mark.parametrize(("sticky", "alike"), [(0.0, True), (0.25, False)])
@@ -201,7 +231,9 @@ def test_describe() -> None:
     spec = envs.describe("ALE/Breakout-v5", EnvConfig(stack=3, frame_skip=2), raw_screens=False)
     assert (spec.source, spec.frame_shape, spec.observation_shape) == ("atari", (84, 84), (3, 84, 84))
     assert (spec.num_actions, spec.frames_per_step, spec.frame_rate, spec.raw_screens) == (4, 2, 30.0, False)
-    assert spec.is_picture and spec.frame_dtype == "uint8" and spec.stack == 3
+    assert spec.is_picture
+    assert spec.frame_dtype == "uint8"
+    assert spec.stack == 3
     raw = envs.describe("BreakoutNoFrameskip-v4", EnvConfig(full_actions=True), raw_screens=True)
     assert (raw.frame_shape, raw.num_actions, raw.raw_screens) == ((2, 210, 160), 18, True)
     assert envs.describe("ALE/AirRaid-v5", PLAIN, raw_screens=True).frame_shape == (2, 250, 160)
@@ -266,7 +298,9 @@ def test_unknown_names_suggest_near_ones(wrong: str) -> None:
 def test_catalog_lists_games() -> None:
     everything = catalog.list_ids(None)
     ids = [entry.id for entry in everything]
-    assert "ALE/Pong-v5" in ids and "PongNoFrameskip-v4" not in ids and len(ids) == len(set(ids))
+    assert "ALE/Pong-v5" in ids
+    assert "PongNoFrameskip-v4" not in ids
+    assert len(ids) == len(set(ids))
     assert {entry.kind for entry in everything} == {"atari", "gym"}
     assert [entry.id for entry in catalog.list_ids("PONG")] == ["ALE/Pong-v5"]
     assert "PongNoFrameskip-v4" in [entry.id for entry in catalog.list_ids("pongnoframeskip")]
@@ -288,4 +322,5 @@ assert "torch" not in sys.modules
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "" and "A.L.E" not in ran.stderr
+    assert ran.stdout == ""
+    assert "A.L.E" not in ran.stderr

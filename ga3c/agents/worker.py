@@ -70,7 +70,7 @@ def run(task: Task) -> None:
         slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
 
-    by_reply = {i: group for i, group in enumerate(task.groups)}
+    by_reply = dict(enumerate(task.groups))
     before = time.monotonic_ns()
     for group in task.groups:
         step(group)

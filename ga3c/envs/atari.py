@@ -85,6 +85,7 @@ class AtariEnvironment:
         self._frames = 0
         self._lives = 0
         self._first_screen: NDArray[np.uint8] | None = None
+        """The screen after a reset, while no frame has been emulated since."""
 
     def reset(self, out: Frame) -> None:
         starts = _starts(self._game, self._config.noop_max)
@@ -169,15 +170,14 @@ def _actions(ale: ale_py.ALEInterface, config: EnvConfig) -> list[ale_py.Action]
 
 @functools.cache
 def _starts(game: Game, noop_max: int) -> tuple[Start, ...]:
-    """The moments after 0 to `noop_max` no-ops, once for all environments of this process that play the game.
+    """The moments after 0 to `noop_max` no-ops, recorded once for all environments of this process that play the game.
 
-    The states hold no random numbers: each environment goes on with its emulator's own.
+    They come from an emulator of their own, so that recording them uses up no environment's random numbers; restored
+    states hold none.
     """
     ale = _load(game, sticky=0.0, seed=0)
-    starts = []
-    for _ in range(noop_max + 1):
+    starts: list[Start] = []
+    while len(starts) <= noop_max and not ale.game_over():
         starts.append(Start(ale.cloneState(), ale.getScreen()))
         ale.act(ale_py.Action.NOOP)
-        if ale.game_over():
-            break
     return tuple(starts)

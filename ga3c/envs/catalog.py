@@ -67,6 +67,8 @@ def suggest(env_id: str) -> list[str]:
     newest = _newest(_usable(), key=lambda spec: spec.name.lower())
     by_name = {spec.name.lower(): spec.id for spec in newest}
     wanted = re.sub(r"-v\d+$", "", env_id.rpartition("/")[2].strip().lower())
+    if wanted in by_name:
+        return [by_name[wanted]]
     return [by_name[name] for name in difflib.get_close_matches(wanted, by_name, n=3, cutoff=0.6)]
 
 

@@ -80,9 +80,13 @@ class GymEnvironment:
         return Transition(float(reward), bool(terminated), bool(truncated), False)
 
     def render(self) -> NDArray[np.uint8]:
-        picture: Any = self._env.render()
-        if not isinstance(picture, np.ndarray) or picture.ndim != 3:
-            raise UserError(f"{self._env.spec.id if self._env.spec else 'The environment'} gives no pictures to show.")
+        name = self._env.spec.id if self._env.spec else "The environment"
+        try:
+            picture: Any = self._env.render()
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UserError(f"{name} needs a package to draw itself: {_sentence(error)}") from error
+        if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
+            raise UserError(f"{name} gives no coloured pictures to show.")
         return picture.astype(np.uint8, copy=False)
 
     def close(self) -> None:

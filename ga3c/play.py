@@ -1,0 +1,263 @@
+"""Watching a trained agent: in a window, or recorded to a video file."""
+
+import contextlib
+import importlib
+import itertools
+import math
+import os
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ga3c import player
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import RunFailed, UserError
+from ga3c.player import Player, Policy, Trained, Which
+
+Picture = NDArray[np.uint8]
+
+ATARI_ENLARGED = (2, 4)
+"""Rows and columns: a television showed Atari's pixels nearly twice as wide as high, so 210 x 160 becomes 420 x 640."""
+COMFORTABLE = 480
+"""Other pictures are enlarged while both sides stay within this."""
+FASTEST_GIF = 50.0
+"""A GIF counts in hundredths of a second, and browsers slow down what is shown for less than two."""
+
+# A palette for each picture keeps a game's own colours, and needs no second pass over the video. Pictures are stored
+# whole: ffmpeg looks for what changed by the colours' numbers, which mean other colours in the next palette.
+_GIF_PALETTES = "split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1:dither=none"
+
+
+class Scene(NamedTuple):
+    """What a person sees at one step."""
+
+    picture: Picture  # [H, W, 3], of even sides
+    episode: int
+    score: float
+    over: bool
+    """The episode ended with this step."""
+
+
+def show(
+    folder: Path, video: Path | None, episodes: int, max_seconds: float, policy: Policy, checkpoint: Which, seed: int
+) -> None:
+    """Plays at the game's own speed, in a window or, with `video`, into a file."""
+    player.check_request(episodes, seed)
+    if not 0.0 <= max_seconds < math.inf:
+        raise UserError(f"--max-seconds is {max_seconds:g}, but must be 0 (whole episodes) or more.")
+    if video is not None:
+        check_video(video)
+    trained = player.load(folder, checkpoint, torch.device("cpu"))
+    rate = trained.spec.frame_rate
+    most = max(1, round(max_seconds * rate)) if max_seconds else None
+    with player.torch_threads(1), contextlib.closing(scenes(trained, episodes, policy, seed)) as playing:
+        watched = itertools.islice(playing, most)
+        if video is None:
+            show_window(watched, trained.config.env_id, rate)
+        else:
+            record(watched, video, rate, most)
+
+
+def scenes(trained: Trained, episodes: int, policy: Policy, seed: int) -> Generator[Scene]:
+    """Every step of some episodes, each from its first frame to its last. An `Agent` would not do: it begins the next
+    episode in the step that ends one, before the end could be seen."""
+    spec = trained.spec
+    acting = Player(trained, 1, policy, seed)
+    row = np.zeros(1, np.int64)
+    frames = np.zeros((1, *spec.frame_shape), spec.frame_dtype)
+    environment = trained.environment(seed, 0, render=True)
+    try:
+        for episode in range(1, episodes + 1):
+            environment.reset(frames[0])
+            score, first, over = 0.0, True, False
+            yield Scene(enlarge(environment.render(), spec), episode, score, over)
+            while not over:
+                (action,) = acting.act(row, frames, np.array([first]))
+                reward, terminated, truncated, _ = environment.step(int(action), frames[0])
+                score, first, over = score + reward, False, terminated or truncated
+                yield Scene(enlarge(environment.render(), spec), episode, score, over)
+    finally:
+        environment.close()
+
+
+def enlarge(picture: Picture, spec: EnvSpec) -> Picture:
+    """Whole copies of each pixel, so that it stays sharp, and sides that are even, as video codecs want them."""
+    height, width, _ = picture.shape
+    rows = columns = max(1, COMFORTABLE // max(height, width))
+    if spec.source == "atari":
+        rows, columns = ATARI_ENLARGED
+    large = picture.repeat(rows, axis=0).repeat(columns, axis=1)
+    odd = (large.shape[0] % 2, large.shape[1] % 2)
+    return np.pad(large, ((0, odd[0]), (0, odd[1]), (0, 0)), mode="edge") if any(odd) else large
+
+
+# -- in a window ------------------------------------------------------------------------------------------------------
+
+
+def show_window(watched: Iterator[Scene], title: str, rate: float) -> None:
+    """Shows scenes until they end, the window is closed or Esc is pressed."""
+    pygame = _open_display()
+    clock = pygame.time.Clock()
+    try:
+        for scene in watched:
+            height, width, _ = scene.picture.shape
+            window = pygame.display.get_surface()
+            if window is None or window.get_size() != (width, height):
+                window = pygame.display.set_mode((width, height))
+            window.blit(pygame.image.frombuffer(scene.picture.tobytes(), (width, height), "RGB"), (0, 0))
+            pygame.display.set_caption(f"{title}  episode {scene.episode}  score {scene.score:g}")
+            pygame.display.flip()
+            clock.tick(rate)
+            if any(_asks_to_end(pygame, event) for event in pygame.event.get()):
+                return
+    finally:
+        pygame.display.quit()
+
+
+def _open_display() -> Any:
+    """pygame with its display ready."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        pygame = importlib.import_module("pygame")
+    except ImportError as error:
+        raise UserError(
+            'Showing a window needs pygame: pip install "ga3c[play]"; or record with --video FILE.mp4.'
+        ) from error
+    with contextlib.suppress(pygame.error):
+        pygame.display.init()
+    # Where there is no display SDL draws to memory, which is only of use to those who ask for it.
+    driver = pygame.display.get_driver() if pygame.display.get_init() else "none"
+    if driver == "none" or (driver in ("dummy", "offscreen") and "SDL_VIDEODRIVER" not in os.environ):
+        pygame.display.quit()
+        raise UserError("There is no display to open a window on; record with --video FILE.mp4 instead.")
+    return pygame
+
+
+def _asks_to_end(pygame: Any, event: Any) -> bool:
+    return bool(event.type == pygame.QUIT or (event.type == pygame.KEYDOWN and event.key == pygame.K_ESCAPE))
+
+
+# -- to a file --------------------------------------------------------------------------------------------------------
+
+
+def check_video(path: Path) -> None:
+    """Refuses a file that could not be written, before anything is played."""
+    if path.suffix.lower() not in (".mp4", ".gif"):
+        raise UserError(f"--video is {path}, but must end in .mp4 or .gif.")
+    if path.is_dir():
+        raise UserError(f"--video is {path}, which is a folder; name a file.")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"--video is {path}, but there is no folder {path.parent}; create it first.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise UserError(f"--video is {path}, but {path.absolute().parent} cannot be written to.")
+    _ffmpeg()
+
+
+def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None) -> None:
+    """Writes scenes to a video and says what is in it. The file appears whole or not at all."""
+    # ffmpeg goes by the suffix.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    console = Console(stderr=True)
+    columns = (TextColumn("Recording"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    first = next(watched)
+    scores: list[str] = []
+    count = 0
+    try:
+        with (
+            Encoder(temporary, first.picture, rate) as encoder,
+            Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress,
+        ):
+            bar = progress.add_task("", total=most)
+            for count, scene in enumerate(itertools.chain([first], watched), start=1):
+                encoder.write(scene.picture)
+                seen = f"{count / rate:.1f} s, episode {scene.episode}, score {scene.score:g}"
+                progress.update(bar, advance=1, description=seen)
+                if scene.over:
+                    scores.append(f"{scene.score:g}")
+        if not scene.over:
+            scores.append(f"{scene.score:g} (cut off)")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    height, width, _ = first.picture.shape
+    print(f"{path}: {count / rate:.1f} s of {width} x {height} at {rate:g} pictures/s; scores: {', '.join(scores)}")
+
+
+class Encoder:
+    """ffmpeg, fed with pictures that are all of one size."""
+
+    def __init__(self, path: Path, picture: Picture, rate: float) -> None:
+        self._shape = picture.shape
+        height, width, _ = picture.shape
+        source = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:.6f}", "-i", "-")
+        if path.suffix.lower() == ".gif":
+            target = [
+                "-vf",
+                _GIF_PALETTES,
+                "-gifflags",
+                "-offsetting-transdiff",
+                "-r",
+                f"{min(rate, FASTEST_GIF):.6f}",
+                "-loop",
+                "0",
+            ]
+        else:
+            # yuv420p is what every player can show.
+            target = ["-c:v", "libx264", "-crf", "16", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+        command = (_ffmpeg(), "-y", "-v", "error", *source, *target, str(path.absolute()))
+        # A file, because a pipe that nobody reads could fill up.
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
+        # In a session of its own Ctrl-C does not reach it: whether it ends early is decided here.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=self._complaints, start_new_session=True
+        )
+        assert self._process.stdin is not None
+        self._pictures = self._process.stdin
+
+    def write(self, picture: Picture) -> None:
+        if picture.shape != self._shape:
+            was, now = self._shape[:2], picture.shape[:2]
+            raise UserError(f"The pictures change size, from {was} to {now}, which a video cannot; leave out --video.")
+        try:
+            self._pictures.write(picture.tobytes())
+        except BrokenPipeError:
+            self._fail()
+
+    def __enter__(self) -> "Encoder":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Finishes the file, or ends ffmpeg if something went wrong."""
+        try:
+            if kind is None:
+                self._process.communicate()
+                if self._process.returncode != 0:
+                    self._fail()
+        finally:
+            self._process.kill()
+            self._process.wait()
+            with contextlib.suppress(BrokenPipeError):  # what was still to be sent has nowhere to go
+                self._pictures.close()
+            self._complaints.close()
+
+    def _fail(self) -> None:
+        self._process.wait()
+        self._complaints.seek(0)
+        said = self._complaints.read().decode(errors="replace").strip().splitlines()
+        raise RunFailed(f"ffmpeg could not write the video: {said[-1] if said else 'it gave no reason'}.")
+
+
+def _ffmpeg() -> str:
+    """Where ffmpeg is: the package brings its own."""
+    try:
+        return str(importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe())
+    except (ImportError, RuntimeError) as error:
+        raise UserError('Recording needs ffmpeg, which comes with: pip install "ga3c[video]".') from error

@@ -1,0 +1,266 @@
+"""Evaluation: raw scores of exactly the episodes asked for, from the observations that training saw."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from ga3c import checkpoint, cli, envs, evaluate, nets, player
+from ga3c.agents.slots import FIRST
+from ga3c.config import Config, EnvConfig, NetConfig
+from ga3c.errors import UserError
+from ga3c.model import Model
+from ga3c.player import Player
+from ga3c.runfolder import RunFolder
+from ga3c.stats import Counters
+from ga3c.store import ExperienceStore
+
+CPU = torch.device("cpu")
+
+
+class Metronome(gymnasium.Env[Any, Any]):
+    """Pays 5 a step. Environments made one after another last 3 and 9 steps in turn; pictures tell the step."""
+
+    made = 0
+
+    def __init__(self, truncates: bool = False, **_: Any) -> None:
+        self.observation_space = spaces.Box(0, 255, (40, 40), np.uint8)
+        self.action_space = spaces.Discrete(3)
+        self._truncates = truncates
+        self._length = 9 if Metronome.made % 2 else 3
+        self._step = 0
+        Metronome.made += 1
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._step = 0
+        return self._picture(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        over = self._step == self._length
+        return self._picture(), 5.0, over and not self._truncates, over and self._truncates, {}
+
+    def _picture(self) -> Any:
+        return np.full((40, 40), self._step, np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def metronomes() -> Iterator[None]:
+    ids = {"MetronomeTerminates-v0": False, "MetronomeTruncates-v0": True}
+    for name, truncates in ids.items():
+        gymnasium.register(name, entry_point=Metronome, kwargs={"truncates": truncates})
+    yield
+    for name in ids:
+        del gymnasium.registry[name]
+
+
+def save_run(path: Path, config: Config, steps: int = 1000) -> Path:
+    """A run with an untrained model in its last checkpoint."""
+    torch.manual_seed(steps)
+    spec = envs.describe(config.env_id, config.env, raw_screens=False)
+    model = Model(nets.build(spec, config.net), config.learn, CPU)
+    folder = RunFolder(path)
+    folder.create(config)
+    saved = checkpoint.Checkpoint(model.state(), Counters(steps=steps), math.nan, math.nan)
+    checkpoint.save(checkpoint.path_for(folder.checkpoints, steps), saved)
+    return path
+
+
+@pytest.fixture
+def cartpole(tmp_path: Path) -> Path:
+    return save_run(tmp_path / "run", Config(env_id="CartPole-v1"))
+
+
+def results(evaluation: evaluate.Evaluation) -> list[tuple[int, float, int]]:
+    return [(p.episode, p.score, p.length) for p in evaluation.played]
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env_id", ["MetronomeTerminates-v0", "MetronomeTruncates-v0"])
+@pytest.mark.parametrize("episodes", [1, 16, 40])
+def test_scores_are_raw_and_every_episode_counts_once(tmp_path: Path, env_id: str, episodes: int) -> None:
+    folder = save_run(tmp_path, Config(env_id=env_id, env=EnvConfig(clip_rewards=True)))
+    told: list[evaluate.Played] = []
+    evaluation = evaluate.evaluate(folder, episodes, device="cpu", on_episode=told.append)
+    assert [p.episode for p in evaluation.played] == list(range(1, episodes + 1))
+    assert all(p.score == 5.0 * p.length and p.length in (3, 9) for p in evaluation.played)
+    assert sorted(told, key=lambda p: p.episode) == list(evaluation.played)
+
+
+def test_short_episodes_are_not_counted_more_often(tmp_path: Path) -> None:
+    folder = save_run(tmp_path, Config(env_id="MetronomeTerminates-v0"))
+    lengths = [p.length for p in evaluate.evaluate(folder, 48, device="cpu").played]
+    assert sorted(lengths) == [3] * 24 + [9] * 24
+
+
+def test_summary_is_over_the_episodes(tmp_path: Path) -> None:
+    folder = save_run(tmp_path, Config(env_id="MetronomeTruncates-v0"))
+    evaluation = evaluate.evaluate(folder, 32, device="cpu")
+    assert (evaluation.mean, evaluation.std, evaluation.mean_length) == (30.0, 15.0, 6.0)
+    assert (evaluation.best.score, evaluation.best.length) == (45.0, 9)
+    assert (evaluation.worst.score, evaluation.worst.length) == (15.0, 3)
+
+
+def test_same_seed_gives_the_same_scores(cartpole: Path) -> None:
+    again = [results(evaluate.evaluate(cartpole, 20, seed=seed, device="cpu")) for seed in (7, 7, 8)]
+    assert again[0] == again[1] != again[2]
+
+
+def test_greedy_is_another_policy_than_sampling(cartpole: Path) -> None:
+    sample, greedy = (evaluate.evaluate(cartpole, 20, policy=p, device="cpu") for p in ("sample", "greedy"))
+    assert results(sample) != results(greedy)
+    trained = player.load(cartpole, "last", CPU)
+    frames = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    actions = Player(trained, 50, "greedy", 0).act(np.arange(50), frames, np.ones(50, np.bool_))
+    likeliest = trained.network(torch.from_numpy(frames))[0].argmax(dim=-1)
+    assert actions.tolist() == likeliest.tolist()
+
+
+def test_atari_games_are_whole_and_repeatable(tmp_path: Path) -> None:
+    """A life lost ends nothing, whatever was learned from."""
+    config = Config(env_id="ALE/Breakout-v5")
+    whole = save_run(tmp_path / "whole", config)
+    lives = save_run(tmp_path / "lives", dataclasses.replace(config, env=EnvConfig(life_loss=True)))
+    played = [results(evaluate.evaluate(folder, 3, device="cpu")) for folder in (whole, whole, lives)]
+    assert played[0] == played[1] == played[2]
+    assert all(length > 100 for _, _, length in played[0])  # a single life of a novice lasts some 30 steps
+
+
+def test_sticky_actions_are_seeded(tmp_path: Path) -> None:
+    folder = save_run(tmp_path, Config(env_id="ALE/Breakout-v5", env=EnvConfig(sticky=0.25, noop_max=3)))
+    seen: list[list[float]] = []
+    for _ in range(2):
+        environment = player.load(folder, "last", CPU).environment(seed=1, index=0)
+        frame = np.zeros((84, 84), np.uint8)
+        environment.reset(frame)
+        seen.append([(environment.step(2 + step % 2, frame), frame.sum(dtype=float))[1] for step in range(60)])
+    assert seen[0] == seen[1]
+
+
+def test_threads_are_put_back(cartpole: Path) -> None:
+    before = torch.get_num_threads()
+    evaluate.evaluate(cartpole, 1, device="cpu")
+    assert torch.get_num_threads() == before
+
+
+# -- observations -----------------------------------------------------------------------------------------------------
+
+
+def test_stacks_are_those_of_the_experience_store(tmp_path: Path) -> None:
+    agents, rollout = 3, 5
+    trained = player.load(save_run(tmp_path, Config(env_id="MetronomeTerminates-v0")), "last", CPU)
+    acting = Player(trained, agents, "sample", 0)
+    store = ExperienceStore(trained.spec, agents, rollout, spare_blocks=100, discount=0.9, device=CPU)
+    random = np.random.default_rng(1)
+    for step in range(60):
+        rows = np.sort(random.permutation(agents)[: random.integers(1, agents + 1)]) if step else np.arange(agents)
+        frames = random.integers(0, 256, (len(rows), *trained.spec.frame_shape), np.uint8)
+        first = random.random(len(rows)) < 0.2 if step else np.ones(agents, np.bool_)
+        placed = store.place(rows, first.astype(np.uint8) * FIRST)
+        frame, age, age_row = (torch.from_numpy(index) for index in (placed.frame, placed.age, placed.age_row))
+        store.write_frames(torch.from_numpy(frames), frame, age, age_row)
+        expected = store.observe(frame, age)
+        carried = (placed.carry_from, placed.carry_to, placed.carry_age)
+        store.carry(*(torch.from_numpy(index) for index in carried))
+        assert np.array_equal(acting.observe(rows, frames, first), expected.numpy()), step
+
+
+@pytest.mark.parametrize("env_id", ["MetronomeTerminates-v0", "MetronomeTruncates-v0"])
+def test_each_episode_begins_with_a_stack_of_its_own(
+    tmp_path: Path, env_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[int]] = []
+    observe = Player.observe
+
+    def spy(self: Player, *arguments: Any) -> Any:
+        observations = observe(self, *arguments)
+        seen.extend(observations[:, :, 0, 0].tolist())
+        return observations
+
+    monkeypatch.setattr(Player, "observe", spy)
+    evaluate.evaluate(save_run(tmp_path, Config(env_id=env_id)), 40, device="cpu")
+    assert seen
+    for stack in seen:
+        assert stack == [max(0, stack[-1] - back) for back in (3, 2, 1, 0)]
+
+
+# -- what is printed --------------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_with_everything(cartpole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["eval", str(cartpole), "--episodes", "5", "--json", "--device", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert list(told) == [
+        "env", "checkpoint", "steps", "policy", "protocol", "episodes", "mean", "std", "best", "worst", "mean_length",
+        "scores", "lengths", "seconds",
+    ]  # fmt: skip
+    assert (told["env"], told["steps"], told["policy"], told["episodes"]) == ("CartPole-v1", 1000, "sample", 5)
+    assert told["mean"] == pytest.approx(np.mean(told["scores"]))
+    assert told["std"] == pytest.approx(np.std(told["scores"]))
+    best = int(np.argmax(told["scores"]))
+    assert told["best"] == {"episode": best + 1, "score": max(told["scores"]), "length": told["lengths"][best]}
+    assert told["protocol"] == {"source": "gym", "num_actions": 2, "seed": 1000}
+    assert err == ""
+
+
+def test_people_are_told_the_protocol(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env = EnvConfig(noop_max=7, sticky=0.25, full_actions=True, max_frames=40)
+    save_run(tmp_path, Config(env_id="ALE/Pong-v5", env=env), steps=12_345)
+    evaluate.report(tmp_path, 2, "greedy", "last", 3, "cpu", as_json=False)
+    out = " ".join(capsys.readouterr().out.split())
+    for part in ("no-op starts up to 7", "sticky 0.25", "greedy actions", "full action set (18)", "12,345 steps"):
+        assert part in out, part
+    for part in ("ALE/Pong-v5: 2 episodes", "mean score", "standard deviation", "best", "worst", "episode 1, 10 steps"):
+        assert part in out, part
+
+
+def test_best_and_last_are_different_checkpoints(cartpole: Path) -> None:
+    folder = RunFolder(cartpole)
+    assert player.load(cartpole, "best", CPU).steps == 1000  # before there is a best one
+    last = checkpoint.load(folder.last_checkpoint())
+    checkpoint.save(checkpoint.best_path(folder.checkpoints), dataclasses.replace(last, counters=Counters(steps=600)))
+    assert player.load(cartpole, "best", CPU).steps == 600
+    assert player.load(cartpole, "last", CPU).steps == 1000
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--episodes", "0"), ("--episodes", "-3"), ("--seed", "-1")])
+def test_numbers_that_make_no_sense(cartpole: Path, flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["eval", str(cartpole), flag, value]) == 2
+    assert f"{flag} is {value}" in capsys.readouterr().err
+
+
+def test_folders_that_hold_no_run(cartpole: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(UserError, match="holds no run"):
+            evaluate.evaluate(folder, 1)
+    RunFolder(cartpole).last_checkpoint().unlink()
+    with pytest.raises(UserError, match="no checkpoint"):
+        evaluate.evaluate(cartpole, 1)
+
+
+def test_damaged_checkpoint(cartpole: Path) -> None:
+    path = RunFolder(cartpole).last_checkpoint()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="damaged"):
+        evaluate.evaluate(cartpole, 1)
+
+
+def test_checkpoint_of_another_network(tmp_path: Path) -> None:
+    config = Config(env_id="MetronomeTerminates-v0")
+    RunFolder(save_run(tmp_path, config)).write_config(dataclasses.replace(config, net=NetConfig(net="nature")))
+    with pytest.raises(UserError, match=r"cannot be used.*does not fit"):
+        evaluate.evaluate(tmp_path, 1)
