@@ -38,6 +38,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(checkpoint.tensors, temporary, metadata=about)
+        os.chmod(temporary, 0o644)  # the library makes it readable by nobody else
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -14,7 +14,7 @@ from ga3c.device import Lane
 from ga3c.model import Model
 from ga3c.preprocess import ScreenPreprocessor
 from ga3c.queues import Request, TrainingQueue
-from ga3c.stats import Stats
+from ga3c.stats import Ended, Stats
 from ga3c.store import Closed, ExperienceStore, Placement
 
 # Rows of the two small tables that go to the device with each batch.
@@ -80,9 +80,9 @@ class Predictor(threading.Thread):
         self._launch(size, len(placement.carry_to))
         self._lane.synchronize()
         self._slots.actions[agents] = self._host_actions[: len(agents)].numpy()
-        self._count_episodes(agents, flags)
         answered = time.monotonic_ns()
         agents_waited = int((answered - self._slots.posted_ns[agents]).sum())
+        ended = self._ended(agents[(flags & EPISODE) != 0])
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
         self._prediction_queue.done(requests)
         self._pool.reply(requests)
@@ -90,8 +90,8 @@ class Predictor(threading.Thread):
         end = time.monotonic_ns()
         blocked = (placed - begin) + (end - answered if placement.finished else 0)
         self._stats.predicted(
-            agents=len(agents), steps=placement.steps, agents_waited=agents_waited, waited=waited, blocked=blocked,
-            busy=end - begin - blocked,
+            agents=len(agents), steps=placement.steps, ended=ended, agents_waited=agents_waited, waited=waited,
+            blocked=blocked, busy=end - begin - blocked,
         )  # fmt: skip
 
     def _upload(self, requests: Sequence[Request], agents: NDArray[np.int64], placement: Placement) -> int:
@@ -174,6 +174,6 @@ class Predictor(threading.Thread):
     def _padded(self, count: int) -> int:
         return min((size for size in self._graphs if size >= count), default=count)
 
-    def _count_episodes(self, agents: NDArray[np.int64], flags: NDArray[np.uint8]) -> None:
-        for agent in agents[(flags & EPISODE) != 0]:
-            self._stats.episode(int(agent), float(self._slots.scores[agent]), int(self._slots.lengths[agent]))
+    def _ended(self, agents: NDArray[np.int64]) -> list[Ended]:
+        slots = self._slots
+        return [Ended(int(agent), float(slots.scores[agent]), int(slots.lengths[agent])) for agent in agents]

@@ -21,7 +21,7 @@ from ga3c.predictor import Predictor
 from ga3c.queues import TrainingQueue
 from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
-from ga3c.stats import Counters, Episode, Gauges, Stats
+from ga3c.stats import Counters, Episode, Gauges, Snapshot, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trainer import Trainer
 
@@ -45,7 +45,6 @@ class Server:
         where = device.choose(engine.device)
         prepare_torch(where, engine.torch_threads, config.run.seed)
 
-        self.model = Model(nets.build(spec, config.net), learn, where)
         workers = engine.workers or default_workers(engine.agents, where)
         self.pool = AgentPool(
             spec, config.env, engine.agents, workers, engine.prediction_batch, config.run.seed, folder.logs
@@ -56,6 +55,7 @@ class Server:
         # that much, whoever waits for room waits for a trainer that has work.
         spare_blocks = self.training_queue.capacity + (engine.trainers + 1) * batch + self.pool.max_agents
         self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
+        self.model = Model(nets.build(spec, config.net), learn, where)
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
 
         def lane(number: int) -> device.Lane:
@@ -78,16 +78,16 @@ class Server:
     def run(self, sinks: Sequence[Sink]) -> Counters:
         """Trains until a limit is reached, somebody asks it to stop, or it cannot go on (RunFailed)."""
         with self._signals():
-            self.pool.start()
-            for thread in (*self.predictors, *self.trainers):
-                thread.start()
-            self.stats.start_clock()
             try:
+                self.pool.start()
+                for thread in (*self.predictors, *self.trainers):
+                    thread.start()
+                self.stats.start_clock()
+                self._save(self._record(sinks))  # a run can be resumed from its first moment on
                 self._supervise(sinks)
             finally:
                 self._shut_down()
-        self._record(sinks)
-        counters = self._save(sinks)
+        counters = self._save(self._record(sinks))
         if self.stats.failure:
             raise RunFailed(self.stats.failure)
         _tell(sinks, f"{self._reason} Checkpoint at {counters.steps:,} steps.")
@@ -114,10 +114,10 @@ class Server:
             now = time.monotonic()
             if now >= next_record:
                 next_record = now + _RECORD
-                self._record(sinks)
-            if now >= next_checkpoint:
-                next_checkpoint = now + self.config.run.checkpoint_seconds
-                self._save(sinks)
+                snapshot = self._record(sinks)
+                if now >= next_checkpoint:
+                    next_checkpoint = now + self.config.run.checkpoint_seconds
+                    self._save(snapshot)
             if self.stats.failure:
                 self.stop("A thread failed.")
             elif self.stats.progress >= 1.0:
@@ -143,7 +143,8 @@ class Server:
         self.training_queue.close()
         self.store.close()
         for thread in (*self.predictors, *self.trainers):
-            thread.join()
+            if thread.ident is not None:  # it was started
+                thread.join()
         self.pool.stop(_PATIENCE)
 
     @contextlib.contextmanager
@@ -165,25 +166,26 @@ class Server:
 
     # -- what is kept and shown ---------------------------------------------------------------------------------------
 
-    def _record(self, sinks: Sequence[Sink]) -> None:
+    def _record(self, sinks: Sequence[Sink]) -> Snapshot:
         snapshot, episodes = self.stats.snapshot()
         for sink in sinks:
             sink.write(snapshot, episodes)
+        return snapshot
 
-    def _save(self, sinks: Sequence[Sink]) -> Counters:
-        """Takes a checkpoint, and keeps it as the best too where it is."""
+    def _save(self, snapshot: Snapshot) -> Counters:
+        """Takes a checkpoint, and keeps it as the best too where it is. Its counters are those of the last record, so
+        that the curves on disk go exactly as far as it does."""
         folder = self._folder.checkpoints
-        counters, tensors = self.stats.counters(), self.model.state()
+        counters, tensors = Counters.of(snapshot), self.model.state()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
             raise RunFailed(
                 "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
                 f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
             )
-        score, best = self.stats.score, self.stats.best_score
-        saved = Checkpoint(tensors, counters, score, best)
+        saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score)
         checkpoint.save(checkpoint.path_for(folder, counters.steps), saved)
         checkpoint.prune(folder, self.config.run.keep)
-        if self._is_best(score):
+        if self._is_best(snapshot.score):
             checkpoint.save(checkpoint.best_path(folder), saved)
         return counters
 

@@ -90,11 +90,20 @@ class Snapshot:
     """Agent processes restarted after a failure, over the whole run."""
 
 
+class Ended(NamedTuple):
+    """An episode that ended: whose it was, its raw score and its agent steps."""
+
+    agent: int
+    score: float
+    length: int
+
+
 MEASURED_ON_DEVICE = 7
+"""How many of the fields of `Update`, from the first on, the device computes, in their order."""
 
 
 class Update(NamedTuple):
-    """What one update of the model measured; the first seven fields come from the device, in this order."""
+    """What one update of the model measured."""
 
     loss: float
     policy_loss: float
@@ -121,6 +130,10 @@ class Counters:
     restarts: int = 0
     seconds: float = 0.0
 
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Counters":
+        return Counters(snapshot.steps, snapshot.updates, snapshot.episodes, snapshot.restarts, snapshot.seconds)
+
 
 @dataclass(frozen=True)
 class Gauges:
@@ -142,7 +155,6 @@ class _Sums:
     def __init__(self) -> None:
         self.predictions = self.predicted_agents = self.agents_waited = 0
         self.predictor_waited = self.predictor_blocked = self.predictor_busy = 0
-        self.steps = 0
         self.updates: list[Update] = []
 
 
@@ -182,7 +194,18 @@ class Stats:
 
     # -- what stages tell ---------------------------------------------------------------------------------------------
 
-    def predicted(self, *, agents: int, steps: int, agents_waited: int, waited: int, blocked: int, busy: int) -> None:
+    def predicted(
+        self,
+        *,
+        agents: int,
+        steps: int,
+        ended: Sequence[Ended],
+        agents_waited: int,
+        waited: int,
+        blocked: int,
+        busy: int,
+    ) -> None:
+        """One prediction for so many agents, with the results of so many steps, some of which ended an episode."""
         with self._lock:
             sums = self._sums
             sums.predictions += 1
@@ -191,23 +214,24 @@ class Stats:
             sums.predictor_waited += waited
             sums.predictor_blocked += blocked
             sums.predictor_busy += busy
-            sums.steps += steps
             self._steps += steps
+            # An episode's last step is counted with it: what a checkpoint has of one it has of the other.
+            for episode in ended:
+                self._add_episode(episode)
+
+    def _add_episode(self, ended: Ended) -> None:
+        self._episodes += 1
+        episode = Episode(self._episodes, self.seconds, self._steps, *ended)
+        self._finished.append(episode)
+        self._recent.append(episode)
+        if len(self._recent) == WINDOW:
+            mean = _mean([e.score for e in self._recent])
+            self._best = mean if math.isnan(self._best) else max(self._best, mean)
 
     def trained(self, update: Update) -> None:
         with self._lock:
             self._sums.updates.append(update)
             self._updates += 1
-
-    def episode(self, agent: int, score: float, length: int) -> None:
-        with self._lock:
-            self._episodes += 1
-            episode = Episode(self._episodes, self.seconds, self._steps, agent, score, length)
-            self._finished.append(episode)
-            self._recent.append(episode)
-            if len(self._recent) == WINDOW:
-                mean = sum(e.score for e in self._recent) / WINDOW
-                self._best = mean if math.isnan(self._best) else max(self._best, mean)
 
     def restarted(self) -> None:
         with self._lock:
@@ -234,21 +258,6 @@ class Stats:
     def progress(self) -> float:
         return self._progress(self._steps, self.seconds)
 
-    def counters(self) -> Counters:
-        with self._lock:
-            return Counters(self._steps, self._updates, self._episodes, self._restarts, self.seconds)
-
-    @property
-    def score(self) -> float:
-        """Mean raw score of the last episodes."""
-        with self._lock:
-            return _mean([e.score for e in self._recent])
-
-    @property
-    def best_score(self) -> float:
-        """The best that `score` has been over a full window."""
-        return self._best
-
     def snapshot(self) -> tuple[Snapshot, list[Episode]]:
         """The record since the last call, and the episodes that ended in it."""
         gauges = self._gauges()
@@ -258,20 +267,14 @@ class Stats:
             recent = list(self._recent)
             now = time.monotonic()
             elapsed, self._last = max(now - self._last, 1e-9), now
-            steps, updates, episodes = self._steps, self._updates, self._episodes
-        return self._describe(sums, gauges, recent, elapsed, steps, updates, episodes), finished
+            counted = Counters(self._steps, self._updates, self._episodes, self._restarts, self.seconds)
+        return self._describe(sums, gauges, recent, elapsed, counted), finished
 
     def _describe(
-        self,
-        sums: _Sums,
-        gauges: Gauges,
-        recent: list[Episode],
-        elapsed: float,
-        steps: int,
-        updates: int,
-        episodes: int,
+        self, sums: _Sums, gauges: Gauges, recent: list[Episode], elapsed: float, counted: Counters
     ) -> Snapshot:
-        progress, seconds = self._progress(steps, self.seconds), self.seconds
+        steps, seconds = counted.steps, counted.seconds
+        progress = self._progress(steps, seconds)
         limited = progress > 0
         left = seconds * (1 - progress) / progress if limited else math.nan
         stepping, waiting = gauges.stepping_ns - self._last_stepping, gauges.waiting_ns - self._last_waiting
@@ -286,7 +289,8 @@ class Stats:
 
         last = self._last_update
         return Snapshot(
-            seconds=seconds, steps=steps, frames=steps * self._frames_per_step, updates=updates, episodes=episodes,
+            seconds=seconds, steps=steps, frames=steps * self._frames_per_step,
+            updates=counted.updates, episodes=counted.episodes, restarts=counted.restarts,
             progress=progress if limited else math.nan, seconds_left=left,
             pps=sums.predicted_agents / elapsed, tps=len(sums.updates) / elapsed,
             score=_mean([e.score for e in recent]), best_score=self._best,
@@ -306,7 +310,6 @@ class Stats:
             trainer_waiting=_share(trainer_waited, trainer), trainer_training=_share(trainer_busy, trainer),
             wait_ms=_share(sums.agents_waited, sums.predicted_agents) / 1e6,
             update_ms=_share(trainer_busy, len(sums.updates)) / 1e6,
-            restarts=self._restarts,
         )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Trainer(threading.Thread):
         self._store.release(rollouts)
         self._model.count_update()
         rates_and_times = (learning_rate, entropy_weight, waited, time.monotonic_ns() - begin)
-        self._stats.trained(Update(*self._host_report.tolist(), *rates_and_times))
+        self._stats.trained(Update._make((*self._host_report.tolist(), *rates_and_times)))
 
     def _update(self) -> None:
         """The work of one update, from the indices of the rollouts to the changed weights, all on the device."""

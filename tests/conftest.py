@@ -1,0 +1,162 @@
+"""What tests share: one torch thread, waiting on conditions, and the parts of a run over toy environments."""
+
+import dataclasses
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ga3c import envs, nets
+from ga3c.agents.pool import AgentPool
+from ga3c.config import EnvConfig, LearnConfig, NetConfig
+from ga3c.device import Lane
+from ga3c.envs.spec import EnvSpec
+from ga3c.model import Model
+from ga3c.predictor import Predictor
+from ga3c.queues import TrainingQueue
+from ga3c.stats import Gauges, Stats
+from ga3c.store import ExperienceStore
+from ga3c.trainer import Trainer
+
+CPU = torch.device("cpu")
+sys.path.insert(0, str(Path(__file__).parent))  # so that this process and its workers find `toys`
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_torch_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(1)
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """Waits for a condition, not for a time; fails when it does not come."""
+
+    def wait(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come true in time"
+            time.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def in_threads() -> Iterator[Callable[..., list[threading.Thread]]]:
+    """Starts a function in several threads, each with its number; what a thread raises fails the test."""
+    errors: list[BaseException] = []
+    threads: list[threading.Thread] = []
+
+    def start(count: int, function: Callable[[int], object]) -> list[threading.Thread]:
+        def guarded(number: int) -> None:
+            try:
+                function(number)
+            except BaseException as error:
+                errors.append(error)
+                raise
+
+        started = [threading.Thread(target=guarded, args=(n,), daemon=True) for n in range(count)]
+        threads.extend(started)
+        for thread in started:
+            thread.start()
+        return started
+
+    yield start
+    for thread in threads:
+        thread.join(20.0)
+    assert not any(thread.is_alive() for thread in threads), "a thread did not end"
+    assert not errors, errors
+
+
+@pytest.fixture
+def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
+    """Builds pools of agents over an environment, and ends their processes after the test."""
+    pools: list[AgentPool] = []
+
+    def make(env_id: str, agents: int = 4, workers: int = 2, max_agents: int = 64, spec: EnvSpec | None = None) -> AgentPool:
+        config = EnvConfig(clip_rewards=False)
+        spec = spec or envs.describe(env_id, config, raw_screens=False)
+        # With seed 0 the environment of agent n is seeded with n.
+        pool = AgentPool(spec, config, agents, workers, max_agents, seed=0, log_folder=tmp_path / f"logs-{len(pools)}")
+        pools.append(pool)
+        return pool
+
+    yield make
+    for pool in pools:
+        if pool._workers:
+            pool.stop(0.0)
+        pool.queue.release()
+
+
+@dataclasses.dataclass
+class Engine:
+    """Real agents, predictors and trainers, wired as the server wires them."""
+
+    pool: AgentPool
+    queue: TrainingQueue
+    store: ExperienceStore
+    model: Model
+    stats: Stats
+    predictors: list[Predictor]
+    trainers: list[Trainer]
+
+    def start(self) -> None:
+        self.pool.start()
+        for thread in (*self.predictors, *self.trainers):
+            thread.start()
+
+    def stop(self) -> None:
+        self.pool.queue.close()
+        self.queue.close()
+        self.store.close()
+        for thread in (*self.predictors, *self.trainers):
+            if thread.is_alive():
+                thread.join(20.0)
+            assert not thread.is_alive(), thread.name
+
+
+NO_GAUGES = Gauges(0, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., Engine]]:
+    engines: list[Engine] = []
+
+    def make(
+        env_id: str, learn: LearnConfig, agents: int = 4, workers: int = 2, predictors: int = 1, trainers: int = 1
+    ) -> Engine:
+        pool = make_pool(env_id, agents, workers)
+        model = Model(nets.build(pool.spec, NetConfig(init="orthogonal")), learn, CPU)
+        queue = TrainingQueue(4 * learn.batch_rollouts, learn.batch_rollouts)
+        spare = queue.capacity + (max(1, trainers) + 1) * learn.batch_rollouts + pool.max_agents
+        store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU)
+        stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
+        rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731
+        engine = Engine(
+            pool, queue, store, model, stats,
+            [Predictor(n, pool, queue, store, model, Lane(CPU, n), stats) for n in range(predictors)],
+            [Trainer(n, queue, store, model, Lane(CPU, 500 + n), stats, learn, rates) for n in range(trainers)],
+        )  # fmt: skip
+        engines.append(engine)
+        return engine
+
+    yield make
+    for engine in engines:
+        engine.stop()
+        assert engine.stats.failure is None, engine.stats.failure

@@ -1,0 +1,146 @@
+"""Settings: to disk and back, and a clear word about every value that makes no sense."""
+
+import dataclasses
+import math
+import tomllib
+from typing import Any
+
+import pytest
+
+from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
+from ga3c.errors import UserError
+
+SECTIONS: dict[str, type] = {
+    "env": EnvConfig,
+    "net": NetConfig,
+    "learn": LearnConfig,
+    "engine": EngineConfig,
+    "run": RunConfig,
+}
+
+OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
+    "env": {
+        "frame_skip": [0, -1, 61],
+        "stack": [0, 17],
+        "noop_max": [-1, 1001],
+        "sticky": [-0.1, 1.0, math.nan],
+        "max_frames": [3, 0],
+    },
+    "net": {"stride": [0, 5, -1]},
+    "learn": {
+        "discount": [-0.1, 1.01, math.nan],
+        "rollout": [0, 1025],
+        "batch_rollouts": [0, 4097],
+        "log_epsilon": [0.0, 0.1, math.nan],
+        "rho_clip": [0.0, math.inf, math.nan],
+        "c_clip": [0.0, -1.0, math.inf],
+        "value_weight": [-0.5, math.inf],
+        "entropy_weight": [-0.01, math.nan],
+        "entropy_weight_end": [-0.01, math.inf],
+        "learning_rate": [0.0, -1e-3, math.inf, math.nan],
+        "learning_rate_end": [-1e-9, math.inf],
+        "rmsprop_decay": [-0.1, 1.0],
+        "optimiser_epsilon": [0.0, -1.0, math.nan],
+        "clip_norm": [-1.0, math.inf],
+    },
+    "engine": {
+        "agents": [0, 65_537],
+        "workers": [-1, 4097],
+        "predictors": [0, 65],
+        "trainers": [0, 65],
+        "prediction_batch": [0, 65_537],
+        "queue": [0, 1_000_001],
+        "torch_threads": [-1, 1025],
+        "restarts": [-1],
+    },
+    "run": {
+        "steps": [-1],
+        "minutes": [-0.5, math.inf, math.nan],
+        "seed": [-1, 2**31],
+        "checkpoint_seconds": [0.0, -1.0, math.inf],
+        "keep": [0, -3],
+    },
+}
+CASES = [
+    (section, name, value) for section, names in OUT_OF_RANGE.items() for name, values in names.items() for value in values
+]
+
+
+@pytest.mark.parametrize(("section", "name", "value"), CASES)
+def test_a_value_out_of_range_is_named_with_its_flag(section: str, name: str, value: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        SECTIONS[section](**{name: value})
+    assert str(caught.value).startswith(f"--{name.replace('_', '-')} is {value}, but must be ")
+
+
+def test_every_number_has_a_range() -> None:
+    for section, cls in SECTIONS.items():
+        numbers = {f.name for f in dataclasses.fields(cls) if f.type in (int, float)}
+        assert numbers == set(OUT_OF_RANGE[section]), section
+
+
+def test_more_workers_than_agents_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^--workers is 5, but must be at most --agents, which is 4\.$"):
+        Config(engine=EngineConfig(agents=4, workers=5))
+    assert Config(engine=EngineConfig(agents=4, workers=4)).engine.workers == 4
+
+
+def unusual() -> Config:
+    return Config(
+        env_id='my "odd" \\ module:Env-v0',
+        preset="paper",
+        env=EnvConfig(frame_skip=1, sticky=0.25, full_actions=True, clip_rewards=False, life_loss=True),
+        net=NetConfig("large", 2, "orthogonal"),
+        learn=LearnConfig(discount=1.0, learning_rate=1e-5, learning_rate_end=0.0, log_epsilon=1e-12, rho_clip=1 / 3),
+        engine=EngineConfig("cpu", 7, 3),
+        run=RunConfig(steps=10**12, minutes=0.125, seed=2**31 - 1),
+    )
+
+
+@pytest.mark.parametrize("config", [Config(), unusual()], ids=["defaults", "unusual"])
+def test_toml_gives_the_same_settings_back(config: Config) -> None:
+    tables = tomllib.loads(to_toml(config))
+    assert set(tables) == {"env_id", "preset", *SECTIONS}
+    assert from_toml(tables) == config
+    for section, cls in SECTIONS.items():
+        assert set(tables[section]) == {f.name for f in dataclasses.fields(cls)}
+
+
+def test_settings_that_toml_leaves_out_take_their_defaults() -> None:
+    config = from_toml({"env_id": "CartPole-v1", "learn": {"rollout": 9}})
+    assert config == Config(env_id="CartPole-v1", learn=LearnConfig(rollout=9))
+
+
+@pytest.mark.parametrize("tables", [{"speed": 3}, {"learn": {"speed": 3}}])
+def test_an_unknown_key_is_named(tables: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"^config.toml holds 'speed', which this version of ga3c does not know\.$"):
+        from_toml(tables)
+
+
+def test_a_value_out_of_range_in_toml_is_refused() -> None:
+    with pytest.raises(UserError, match="--discount is 7"):
+        from_toml({"learn": {"discount": 7}})
+
+
+@pytest.mark.parametrize(
+    ("run", "steps", "seconds", "progress"),
+    [
+        (RunConfig(), 10**9, 1e9, 0.0),
+        (RunConfig(steps=1000), 0, 500.0, 0.0),
+        (RunConfig(steps=1000), 250, 500.0, 0.25),
+        (RunConfig(steps=1000), 5000, 0.0, 1.0),
+        (RunConfig(minutes=2.0), 10**9, 30.0, 0.25),
+        (RunConfig(steps=1000, minutes=2.0), 250, 60.0, 0.5),
+        (RunConfig(steps=1000, minutes=2.0), 900, 60.0, 0.9),
+        (RunConfig(steps=1000, minutes=2.0), 10, 121.0, 1.0),
+    ],
+)
+def test_progress_follows_the_nearer_limit(run: RunConfig, steps: int, seconds: float, progress: float) -> None:
+    assert Config(run=run).progress(steps, seconds) == pytest.approx(progress)
+
+
+def test_settings_cannot_be_changed_in_place() -> None:
+    for part in (Config(), *(cls() for cls in SECTIONS.values())):
+        name = dataclasses.fields(part)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(part, name, 1)

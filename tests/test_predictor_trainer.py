@@ -1,0 +1,237 @@
+"""Agents, predictors and trainers together: nothing is lost between them, and what they learn is the right answer."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toys
+
+from ga3c import envs
+from ga3c.config import EnvConfig, LearnConfig
+from ga3c.preprocess import ScreenPreprocessor
+from ga3c.store import Rollouts
+
+pytestmark = pytest.mark.timeout(60)
+WaitUntil = Callable[..., None]
+MakeEngine = Callable[..., Any]
+
+
+def learn_config(**changes: Any) -> LearnConfig:
+    settings: dict[str, Any] = {
+        "discount": 0.8, "rollout": 5, "batch_rollouts": 4, "correction": "vtrace", "reduction": "mean",
+        "entropy_weight": 0.0, "optimiser": "adam", "learning_rate": 3e-3, "optimiser_epsilon": 1e-5,
+    }  # fmt: skip
+    return LearnConfig(**(settings | changes))
+
+
+def learned_values(engine: Any, wait_until: WaitUntil, updates: int, states: int) -> list[float]:
+    """What the value of each state is held to be after so many updates."""
+    engine.start()
+    wait_until(lambda: engine.stats.failure or engine.model.version >= updates, seconds=50.0)
+    engine.stop()
+    assert engine.stats.failure is None, engine.stats.failure
+    size = engine.pool.spec.observation_shape[0]
+    with torch.no_grad():
+        values: list[float] = engine.model.network(torch.eye(size)[:states])[1].tolist()
+    return values
+
+
+# -- what is learned --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("correction", "rollout"), [("none", 5), ("vtrace", 1)])
+def test_the_reward_of_the_last_step_is_learned_from(
+    make_engine: MakeEngine, wait_until: WaitUntil, correction: str, rollout: int
+) -> None:
+    learn = learn_config(correction=correction, rollout=rollout, batch_rollouts=20 // rollout)
+    engine = make_engine("toys:Countdown-v0", learn, agents=8)
+    values = learned_values(engine, wait_until, updates=400, states=3)
+    assert values == pytest.approx(toys.Countdown.values(0.8), abs=0.1)
+
+
+@pytest.mark.parametrize(("correction", "rollout"), [("none", 5), ("vtrace", 4), ("epsilon", 1)])
+def test_a_truncated_episode_bootstraps_from_its_true_final_observation(
+    make_engine: MakeEngine, wait_until: WaitUntil, correction: str, rollout: int
+) -> None:
+    learn = learn_config(correction=correction, rollout=rollout, batch_rollouts=20 // rollout)
+    engine = make_engine("toys:Wheel-v0", learn, agents=8)
+    values = learned_values(engine, wait_until, updates=600, states=5)
+    assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.25)
+
+
+def test_several_predictors_and_trainers_learn_the_same(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    engine = make_engine("toys:Wheel-v0", learn_config(), agents=12, workers=2, predictors=2, trainers=2)
+    values = learned_values(engine, wait_until, updates=600, states=5)
+    assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.25)
+
+
+# -- what is counted and kept -----------------------------------------------------------------------------------------
+
+
+def test_every_step_is_counted_once(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    engine = make_engine("toys:Ledger-v0", learn_config(), agents=8, workers=2, predictors=2, trainers=2)
+    engine.start()
+    wait_until(lambda: engine.stats.failure or engine.stats.steps >= 4000)
+    engine.stop()
+    engine.pool.stop(5.0)  # now no agent steps any more
+    made = int(engine.pool.slots.frames[:, 0].sum())
+    in_flight = made - engine.stats.steps
+    assert 0 <= in_flight <= 8, "each agent has at most one step that nobody has seen"
+    snapshot, episodes = engine.stats.snapshot()
+    assert snapshot.steps == engine.stats.steps
+    assert snapshot.updates == engine.model.version
+    assert snapshot.episodes == len(episodes) > 100
+    # A rollout's steps are steps of an agent, but for the final frames of truncated episodes.
+    assert snapshot.updates * 4 * 5 <= snapshot.steps + snapshot.episodes + 8
+    assert all(1 <= episode.length <= 7 for episode in episodes)
+    assert sum(episode.length for episode in episodes) <= snapshot.steps
+
+
+def test_each_agents_steps_reach_the_trainers_in_order_and_once(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    """Collects every rollout in place of the trainers, while two predictors serve three processes."""
+    engine = make_engine("toys:Ledger-v0", learn_config(rollout=3), agents=9, workers=3, predictors=2, trainers=0)
+    collected: list[Rollouts] = []
+
+    def collect() -> None:
+        for blocks in engine.queue:
+            collected.append(engine.store.gather(torch.tensor(blocks)))
+            engine.store.release(blocks)
+
+    collector = threading.Thread(target=collect)
+    collector.start()
+    engine.start()
+    try:
+        wait_until(lambda: engine.stats.failure or len(collected) >= 300)
+    finally:
+        engine.stop()
+        collector.join(10)
+    steps: dict[int, list[tuple[int, float, float, int]]] = defaultdict(list)
+    for batch in collected:
+        for row in range(len(batch.actions)):
+            for step in range(3):
+                total, seed = batch.observations[row, step].tolist()
+                following = batch.observations[row, step + 1].tolist()
+                assert following[1] == seed, "a rollout mixes agents"
+                if batch.learn[row, step]:
+                    assert following[0] == total + 1
+                    result = (int(total), float(batch.rewards[row, step]), float(batch.discounts[row, step]))
+                    steps[int(seed)].append((*result, int(batch.actions[row, step])))
+    assert sorted(steps) == list(range(9))
+    terminal = terminations(max(map(len, steps.values())))
+    for lived in steps.values():
+        ordered = sorted(lived)
+        assert [total for total, *_ in ordered] == list(range(len(lived))), "a step is missing, or there twice"
+        for total, reward, discount, action in ordered:
+            assert reward == total + 1
+            assert discount == pytest.approx(0.0 if total + 1 in terminal else 0.8)
+            assert action in (0, 1, 2)
+    drawn = np.bincount([action for lived in steps.values() for *_, action in lived], minlength=3)
+    assert (drawn > 0.25 * drawn.sum()).all(), "the untrained policy is nearly uniform"
+
+
+def terminations(limit: int) -> set[int]:
+    """The steps that terminate an episode of `toys.Ledger`."""
+    env = toys.Ledger()
+    env.reset(seed=0)
+    found = set()
+    for step in range(1, limit + 1):
+        _, _, terminated, truncated, _ = env.step(0)
+        if terminated:
+            found.add(step)
+        if terminated or truncated:
+            env.reset()
+    return found
+
+
+def test_agents_are_held_back_when_nobody_trains(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    engine = make_engine("toys:Ledger-v0", learn_config(rollout=2, batch_rollouts=2), agents=4, trainers=0)
+    engine.start()
+    wait_until(lambda: len(engine.queue) == engine.queue.capacity)
+    held_since = -1
+    while held_since != (held_since := engine.stats.steps):
+        time.sleep(0.2)
+    blocks = 4 + engine.queue.capacity + 4 + 4
+    assert engine.stats.steps <= 2 * blocks
+    engine.stop()  # ends predictors that wait for room
+
+
+def test_a_restarted_process_is_heard_again(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    engine = make_engine("toys:Ledger-v0", learn_config(), agents=4, workers=2, predictors=2)
+    engine.start()
+    wait_until(lambda: engine.stats.steps > 500)
+    failures: list[Any] = []
+    engine.pool._workers[1].process.kill()
+    wait_until(lambda: failures.extend(engine.pool.find_failed()) or failures)
+    wait_until(lambda: engine.pool.restart_failed() == 1)
+    wait_until(lambda: (engine.pool.slots.frames[2:, 1] >= 65_537).all())  # the new life's own seeds
+    at_least = engine.stats.steps + 500
+    wait_until(lambda: engine.stats.failure or engine.stats.steps > at_least)
+    wait_until(lambda: (engine.pool.slots.frames[2:, 0] > 20).all())
+
+
+@pytest.mark.parametrize("who", ["predictor-0", "trainer-0"])
+def test_a_thread_that_breaks_says_so(make_engine: MakeEngine, wait_until: WaitUntil, who: str) -> None:
+    engine = make_engine("toys:Countdown-v0", learn_config())
+    (thread,) = (t for t in (*engine.predictors, *engine.trainers) if t.name == who)
+    thread._step = lambda *_: 1 / 0
+    engine.start()
+    wait_until(lambda: engine.stats.failure)
+    failure, engine.stats.failure = engine.stats.failure, None
+    assert failure.startswith(f"{who} failed:\nTraceback")
+    assert "ZeroDivisionError" in failure
+
+
+def test_lag_is_the_updates_since_the_prediction(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
+    engine = make_engine("toys:Countdown-v0", learn_config())
+    engine.start()
+    wait_until(lambda: engine.model.version >= 50)
+    engine.stop()
+    snapshot, _ = engine.stats.snapshot()
+    # The queue holds 4 batches, a trainer one; the first of a rollout's steps is older by the time it took to play.
+    assert 0 <= snapshot.lag <= snapshot.lag_max <= engine.model.version
+    assert snapshot.tps > 0
+    assert snapshot.pps > 0
+    assert 1 <= snapshot.prediction_batch <= 4
+    assert 0 <= snapshot.entropy <= np.log(2) + 1e-5
+
+
+# -- pixels -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_device_makes_the_same_pixels_as_the_agents() -> None:
+    config = EnvConfig()
+    spec = envs.describe("ALE/Pong-v5", config, raw_screens=True)
+    preprocess = ScreenPreprocessor(spec, torch.device("cpu"))
+    raw_env, grey_env = (envs.make("ALE/Pong-v5", config, raw, seed=3) for raw in (True, False))
+    raw, grey = np.zeros(spec.frame_shape, np.uint8), np.zeros((84, 84), np.uint8)
+    raw_env.reset(raw)
+    grey_env.reset(grey)
+    random = np.random.default_rng(3)
+    raws, greys = [raw.copy()], [grey.copy()]
+    for _ in range(150):
+        action = int(random.integers(spec.num_actions))
+        assert raw_env.step(action, raw) == grey_env.step(action, grey)
+        raws.append(raw.copy())
+        greys.append(grey.copy())
+    made = preprocess(torch.from_numpy(np.stack(raws)))
+    assert made.dtype == torch.uint8
+    assert made.shape == (151, 84, 84)
+    difference = np.abs(made.numpy().astype(int) - np.stack(greys))
+    assert difference.max() <= 1
+    assert len({frame.tobytes() for frame in greys}) > 100, "the game moved"
+
+
+def test_runs_leave_no_file_behind(make_engine: MakeEngine, wait_until: WaitUntil, tmp_path: Path) -> None:
+    engine = make_engine("toys:Countdown-v0", learn_config())
+    engine.start()
+    wait_until(lambda: engine.stats.steps > 50)
+    engine.stop()
+    engine.pool.stop(5.0)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["agents-000.log", "agents-001.log"]
+    assert all(path.stat().st_size == 0 for path in tmp_path.rglob("*.log"))

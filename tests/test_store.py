@@ -1,0 +1,301 @@
+"""The experience store against a slow reference in plain Python, and its blocks under contention."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ga3c.agents import slots
+from ga3c.agents.slots import FINAL, FIRST, TERMINAL
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
+from ga3c.queues import TrainingQueue
+from ga3c.store import Closed, ExperienceStore, Placement, stored_frame_shape
+
+CPU = torch.device("cpu")
+DISCOUNT = 0.9
+Threads = Callable[..., list[threading.Thread]]
+WaitUntil = Callable[..., None]
+
+
+def make_spec(stack: int, picture: bool) -> EnvSpec:
+    frame = (3, 2, 2) if picture else (3,)
+    observation = (stack * 3, 2, 2) if picture else frame
+    return EnvSpec("toy", "gym", frame, "uint8" if picture else "float32", observation, stack, 4, 1, False, 30.0)
+
+
+def tensor(values: Any) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def write(store: ExperienceStore, placement: Placement, frames: Tensor, rewards: Any, steps: Any, log_probs: Any) -> Tensor:
+    """What a predictor does with a placement; `steps` stand for actions and versions. Gives the observations."""
+    frame, age = tensor(placement.frame), tensor(placement.age)
+    store.write_result(tensor(placement.last_step), tensor(rewards), tensor(placement.discount), tensor(placement.learn))
+    store.write_frames(frames, frame, age, tensor(placement.age_row))
+    if len(placement.carry_to):
+        store.carry(tensor(placement.carry_from), tensor(placement.carry_to), tensor(placement.carry_age))
+    observations = store.observe(frame, age)
+    store.write_decision(tensor(placement.step), tensor(steps), tensor(log_probs), tensor(steps) * 3)
+    return observations
+
+
+def poison(store: ExperienceStore, blocks: list[int]) -> None:
+    """Makes every byte of some blocks wrong, so that whoever still reads them, or does not write all, shows."""
+    rows = store.stack + store.rollout
+    for block in blocks:
+        store.frames[block * rows : (block + 1) * rows] = 213
+        store.ages[block * (store.rollout + 1) : (block + 1) * (store.rollout + 1)] = 10**6
+        scalars = slice(block * store.rollout, (block + 1) * store.rollout)
+        for values in (store.log_probs, store.rewards, store.discounts, store.learn):
+            values[scalars] = float("nan")
+        store.actions[scalars] = store.versions[scalars] = -1
+
+
+# -- against the reference --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Decision:
+    """One prediction of one agent, and what came of it."""
+
+    observation: Tensor
+    step: int
+    log_prob: float
+    reward: float = 0.0
+    discount: float = 0.0
+    learn: float = 0.0
+
+
+@dataclass
+class ReferenceAgent:
+    """An agent's whole life as lists, and a script that draws what happens to it next."""
+
+    stack: int
+    decisions: list[Decision] = field(default_factory=list)
+    episode: list[Tensor] = field(default_factory=list)
+    rollouts_seen: int = 0
+    results: int = 0
+    last_flags: int = FINAL
+
+    def next_flags(self, random: np.random.Generator) -> int:
+        if self.last_flags & FINAL:
+            self.last_flags = FIRST
+        else:
+            kinds = [0, FIRST | TERMINAL, FINAL, TERMINAL, FIRST, TERMINAL | FINAL]
+            self.last_flags = int(random.choice(kinds, p=[0.6, 0.12, 0.12, 0.06, 0.05, 0.05]))
+        return self.last_flags
+
+    def live(self, flags: int, frame: Tensor, reward: float, step: int, log_prob: float) -> None:
+        real = not flags & FIRST or bool(flags & TERMINAL)
+        if self.decisions and real:
+            last = self.decisions[-1]
+            last.reward, last.learn = reward, 1.0
+            last.discount = 0.0 if flags & TERMINAL else DISCOUNT
+            self.results += 1
+        self.episode = [frame] if flags & FIRST else [*self.episode, frame]
+        seen = self.episode[-self.stack :]
+        seen = [seen[0]] * (self.stack - len(seen)) + seen
+        self.decisions.append(Decision(torch.cat(seen), step, log_prob))
+
+
+@pytest.mark.parametrize("rollout", [1, 2, 5])
+@pytest.mark.parametrize(("stack", "picture"), [(1, False), (1, True), (4, True)])
+def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollout: int) -> None:
+    random, spec, agents = np.random.default_rng(100 * stack + rollout), make_spec(stack, picture), 6
+    store = ExperienceStore(spec, agents, rollout, spare_blocks=9, discount=DISCOUNT, device=CPU)
+    poison(store, list(range(15)))
+    lives = [ReferenceAgent(stack) for _ in range(agents)]
+    held: list[int] = []
+    learned: list[int] = []
+    steps = counted = 0
+    for _ in range(400):
+        batch = random.permutation(agents)[: random.integers(1, agents + 1)]
+        ready = [a for a in batch if lives[a].decisions and len(lives[a].decisions) % rollout == 0]
+        flags = np.array([lives[a].next_flags(random) for a in batch], np.uint8)
+        frames = torch.from_numpy(random.integers(0, 200, (len(batch), *spec.frame_shape)).astype(spec.frame_dtype))
+        rewards = random.normal(size=len(batch)).astype(np.float32)
+        log_probs = -random.random(len(batch)).astype(np.float32)
+        numbers = np.arange(steps, steps + len(batch))
+        steps += len(batch)
+
+        placement = store.place(batch, flags)
+        observations = write(store, placement, frames, rewards, numbers, log_probs)
+        for row, agent in enumerate(batch):
+            lives[agent].live(int(flags[row]), frames[row], rewards[row], int(numbers[row]), log_probs[row])
+            assert torch.equal(observations[row], lives[agent].decisions[-1].observation)
+        counted += placement.steps
+
+        assert len(placement.finished) == len(ready)
+        for agent, block in zip(ready, placement.finished, strict=True):
+            learned += check_rollout(store, block, lives[agent], rollout)
+        held += placement.finished
+        assert len(set(held)) == len(held)
+        assert store.free + len(held) + sum(bool(life.decisions) for life in lives) == 15
+        while len(held) > random.integers(0, 9 - agents + 1):
+            block = held.pop(random.integers(len(held)))
+            poison(store, [block])
+            store.release([block])
+
+    assert counted == sum(life.results for life in lives)
+    complete = [d for life in lives for d in life.decisions[: life.rollouts_seen * rollout]]
+    assert sorted(learned) == sorted(d.step for d in complete if d.learn)
+    assert len(learned) > 300
+
+
+def check_rollout(store: ExperienceStore, block: int, life: ReferenceAgent, rollout: int) -> list[int]:
+    """The next rollout of an agent, read from its block, is exactly the reference's; gives the steps learned from."""
+    first = life.rollouts_seen * rollout
+    life.rollouts_seen += 1
+    expected = life.decisions[first : first + rollout]
+    got = store.gather(torch.tensor([block]))
+    seen = torch.stack([d.observation for d in life.decisions[first : first + rollout + 1]])
+    assert torch.equal(got.observations[0], seen)
+    assert got.actions[0].tolist() == [d.step for d in expected]
+    assert got.versions[0].tolist() == [3 * d.step for d in expected]
+    assert torch.equal(got.log_probs[0], torch.tensor([d.log_prob for d in expected]))
+    assert torch.equal(got.learn[0], torch.tensor([d.learn for d in expected]))
+    assert torch.equal(got.discounts[0], torch.tensor([d.discount for d in expected]))
+    real = got.learn[0] > 0
+    assert torch.equal(got.rewards[0][real], torch.tensor([d.reward for d in expected])[real])
+    return [int(step) for step in got.actions[0][real]]
+
+
+def test_a_batch_of_rollouts_is_gathered_in_the_order_asked_for() -> None:
+    store = ExperienceStore(make_spec(1, False), 3, 2, spare_blocks=6, discount=DISCOUNT, device=CPU)
+    agents, finished = np.arange(3), []
+    for time in range(3):
+        flags = np.full(3, FIRST if time == 0 else 0, np.uint8)
+        placement = store.place(agents, flags)
+        frames = torch.tensor([[float(10 * agent + time)] * 3 for agent in agents])
+        write(store, placement, frames, np.zeros(3, np.float32), agents + 100 * time, np.zeros(3, np.float32))
+        finished += placement.finished
+    got = store.gather(torch.tensor(finished[::-1]))
+    assert got.observations.shape == (3, 3, 3)
+    assert got.observations[:, :, 0].tolist() == [[20.0, 21.0, 22.0], [10.0, 11.0, 12.0], [0.0, 1.0, 2.0]]
+    assert got.actions.tolist() == [[2, 102], [1, 101], [0, 100]]
+
+
+def test_raw_screens_are_kept_as_the_device_makes_them() -> None:
+    spec = EnvSpec("toy", "atari", (2, 210, 160), "uint8", (4, 84, 84), 4, 6, 4, True, 15.0)
+    assert stored_frame_shape(spec) == (84, 84)
+    assert ExperienceStore(spec, 1, 2, 1, 0.9, CPU).frames.shape[1:] == (84, 84)
+
+
+def test_a_store_too_large_for_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "available_memory", lambda: 1000)
+    with pytest.raises(UserError, match=r"^The experience store needs .* use fewer --agents"):
+        ExperienceStore(make_spec(4, True), 10, 5, 10, 0.9, CPU)
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------
+
+
+def fill(store: ExperienceStore, count: int) -> list[int]:
+    """Steps the only agent `count` times; gives the blocks that came full."""
+    finished = []
+    for _ in range(count):
+        finished += store.place(np.array([0]), np.zeros(1, np.uint8)).finished
+    return finished
+
+
+@pytest.mark.timeout(60)
+def test_whoever_waits_for_room_wakes_when_a_block_is_released(in_threads: Threads, wait_until: WaitUntil) -> None:
+    store = ExperienceStore(make_spec(1, False), 1, 1, spare_blocks=1, discount=0.9, device=CPU)
+    (full,) = fill(store, 2)
+    assert store.free == 0
+    later: list[int] = []
+    (thread,) = in_threads(1, lambda _: later.extend(fill(store, 1)))
+    wait_until(lambda: store._condition._waiters)  # type: ignore[attr-defined]
+    assert later == []
+    store.release([full])
+    thread.join(10)
+    assert len(later) == 1
+    assert later != [full]
+
+
+@pytest.mark.timeout(60)
+def test_closing_ends_every_wait_for_room(in_threads: Threads, wait_until: WaitUntil) -> None:
+    store = ExperienceStore(make_spec(1, False), 1, 1, spare_blocks=1, discount=0.9, device=CPU)
+    fill(store, 2)
+    ended: list[int] = []
+
+    def wait(number: int) -> None:
+        with pytest.raises(Closed):
+            store._take(1)
+        ended.append(number)
+
+    in_threads(4, wait)
+    wait_until(lambda: len(store._condition._waiters) == 4)  # type: ignore[attr-defined]
+    store.close()
+    wait_until(lambda: len(ended) == 4)
+    store.release([0])
+    with pytest.raises(Closed):
+        store._take(1)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("rollout", "batch"), [(1, 2), (3, 1), (5, 4)])
+def test_no_block_is_written_while_a_trainer_reads_it(
+    in_threads: Threads, wait_until: WaitUntil, rollout: int, batch: int
+) -> None:
+    """Two writers, three readers. A frame tells whose it is and when it was; released blocks are poisoned first, so a
+    block in two hands, or one written too early, gives a rollout that is no agent's."""
+    agents, each, readers = 12, 240, 3
+    queue = TrainingQueue(2 * batch, batch)
+    spare = queue.capacity + (readers + 1) * batch + agents // 2
+    store = ExperienceStore(make_spec(4, True), agents, rollout, spare, DISCOUNT, CPU)
+    seen: list[list[tuple[int, int]]] = [[] for _ in range(readers)]
+
+    def picture(agent: Any, time: Any) -> Any:
+        checksum = (31 * agent + 7 * time) % 200
+        return np.stack([agent, time % 200, checksum], -1).astype(np.uint8)  # [..., 3]
+
+    def predict(number: int) -> None:
+        mine = np.arange(number, agents, 2)
+        for time in range(each):
+            placement = store.place(mine, np.full(len(mine), FIRST if time == 0 else 0, np.uint8))
+            frames = tensor(np.broadcast_to(picture(mine, np.full_like(mine, time))[..., None, None], (len(mine), 3, 2, 2)))
+            rewards = np.full(len(mine), time, np.float32)
+            write(store, placement, frames, rewards, np.full(len(mine), time), rewards)
+            assert queue.put(placement.finished)
+
+    def train(number: int) -> None:
+        for blocks in queue:
+            first = store.gather(torch.tensor(blocks))
+            again = store.gather(torch.tensor(blocks))
+            for one, other in zip(first, again, strict=True):
+                assert torch.equal(one, other), "a block changed while it was read"
+            for row in range(batch):
+                seen[number].append(identify(first, row))
+            poison(store, blocks)
+            store.release(blocks)
+
+    def identify(rollouts: Any, row: int) -> tuple[int, int]:
+        """The agent and the time of a rollout's first step, after every number in it was checked against these."""
+        agent, begin = int(rollouts.observations[row, 0, 9, 0, 0]), int(rollouts.actions[row, 0])
+        times = np.arange(begin, begin + rollout + 1)
+        stacked = np.maximum(times[:, None] + np.arange(-3, 1), 0)  # [T + 1, S]
+        expected = picture(np.full_like(stacked, agent), stacked).reshape(rollout + 1, 12)
+        got = rollouts.observations[row].numpy()
+        assert (got == expected[:, :, None, None]).all()
+        assert rollouts.actions[row].tolist() == times[:-1].tolist()
+        assert rollouts.rewards[row].tolist() == (times[:-1] + 1.0).tolist()
+        assert rollouts.learn[row].tolist() == [1.0] * rollout
+        return agent, begin
+
+    in_threads(readers, train)
+    for thread in in_threads(2, predict):
+        thread.join(40)
+    whole = agents * ((each - 1) // rollout) // batch * batch
+    wait_until(lambda: sum(map(len, seen)) >= whole)
+    queue.close()
+    store.close()
+    found = [rollout for some in seen for rollout in some]
+    assert len(set(found)) == len(found) == whole
+    assert all(begin % rollout == 0 for _, begin in found)

@@ -1,0 +1,214 @@
+"""Whole runs through the command line: they learn, stop, survive faults and go on where they were."""
+
+import contextlib
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ga3c import checkpoint
+from ga3c.runfolder import RunFolder
+from ga3c.stats import Counters
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.timeout(120)
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "ga3c", *map(str, words)]
+
+
+def run(*words: object, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@contextlib.contextmanager
+def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
+    """A command in the background, gone with everything it started when the block ends."""
+    process = subprocess.Popen(
+        command(*words), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+def agent_processes(server: int) -> list[int]:
+    """The agent processes that a server has started, by their parent."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        text = Path(f"/proc/{server}/task/{server}/children").read_text(encoding="ascii")
+        return [int(pid) for pid in text.split()]
+    return []
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def rows(folder: Path, name: str = "metrics.csv") -> list[dict[str, str]]:
+    path = folder / name
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def last_counters(folder: Path) -> Counters:
+    return checkpoint.load(RunFolder(folder).last_checkpoint()).counters
+
+
+def test_learns_cartpole(tmp_path: Path) -> None:
+    done = run("train", "CartPole-v1", "--steps", 180_000, "--ui", "none", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    episodes = rows(tmp_path / "run", "episodes.csv")
+    scores = [float(row["score"]) for row in episodes]
+    assert sum(scores[:100]) / 100 < 60
+    assert sum(scores[-100:]) / 100 > 300
+    # An episode's steps are counted one by one: all that ended, and at most what the 16 agents still have under way.
+    played = sum(int(row["length"]) for row in episodes)
+    assert played <= last_counters(tmp_path / "run").steps <= played + 16 * 500
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "run"
+    with started("train", "ALE/Pong-v5", "--agents", 8, "--ui", "plain", "--out", folder) as process:
+        wait_for(lambda: bool(rows(folder)) and int(rows(folder)[-1]["steps"]) > 0, "training")
+        agents = agent_processes(process.pid)
+        assert agents
+        os.kill(process.pid, number)
+        output, _ = process.communicate(timeout=5)
+    assert process.returncode == 0
+    assert f"Stopped by {number.name}" in output
+    assert not any(map(is_alive, agents))
+    assert last_counters(folder).steps == int(rows(folder)[-1]["steps"]) > 0
+
+
+def test_a_killed_agent_process_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    flags = ("--agents", 8, "--workers", 2, "--steps", 20_000, "--ui", "plain", "--out", folder)
+    with started("train", "CartPole-v1", *flags) as process:
+        wait_for(lambda: bool(rows(folder)) and int(rows(folder)[-1]["steps"]) > 0, "training")
+        victim, survivor = agent_processes(process.pid)
+        os.kill(victim, signal.SIGKILL)
+        output, _ = process.communicate(timeout=100)
+    assert process.returncode == 0
+    assert "ended with signal 9" in output
+    counters = last_counters(folder)
+    assert counters.restarts == 1
+    assert counters.steps >= 20_000
+    episodes = rows(folder, "episodes.csv")
+    # The restarted agents play on: all eight are seen to the end, and no episode is counted twice.
+    assert {row["agent"] for row in episodes[-200:]} == {str(n) for n in range(8)}
+    assert [int(row["number"]) for row in episodes] == list(range(1, counters.episodes + 1))
+    assert sum(int(row["length"]) for row in episodes) <= counters.steps
+    assert not is_alive(survivor)
+
+
+def test_an_environment_that_always_raises_ends_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = run("train", "tests.faulty:Raises-v0", "--restarts", 2, "--agents", 2, "--ui", "plain", "--out", folder)
+    assert done.returncode == 1
+    assert "failed 3 times, more than --restarts 2 allows" in done.stderr
+    assert "RuntimeError: the toy is broken" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr.split("the last was")[0]
+
+
+def test_a_killed_server_leaves_nothing_and_resumes(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    flags = ("--agents", 8, "--steps", 25_000, "--checkpoint-seconds", 1, "--ui", "plain", "--out", folder)
+    with started("train", "CartPole-v1", *flags) as process:
+        wait_for(lambda: len(checkpoint.list_last(folder / "checkpoints")) > 1, "a checkpoint")
+        agents = agent_processes(process.pid)
+        assert agents
+        process.kill()
+        process.wait()
+    wait_for(lambda: not any(map(is_alive, agents)), "the end of the agent processes", seconds=5)
+    before = last_counters(folder)
+    assert 0 < before.steps < 25_000
+
+    done = run("resume", folder, "--ui", "none")
+    assert done.returncode == 0, done.stderr
+    after = last_counters(folder)
+    assert after.steps >= 25_000
+    assert after.updates > before.updates
+    assert after.seconds > before.seconds
+    for name, column in (("metrics.csv", "steps"), ("metrics.csv", "seconds"), ("episodes.csv", "number")):
+        values = [float(row[column]) for row in rows(folder, name)]
+        assert values == sorted(values), (name, column)
+    numbers = [int(row["number"]) for row in rows(folder, "episodes.csv")]
+    assert numbers == list(range(1, after.episodes + 1))
+
+    again = run("resume", folder)
+    assert again.returncode == 2
+    assert "is complete" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["Pong"], "did you mean ALE/Pong-v5"),
+        (["CartPole-v1", "--agents", "0"], "--agents is 0"),
+        (["CartPole-v1", "--agents", "4", "--workers", "5"], "--workers is 5"),
+        (["CartPole-v1", "--net", "small"], "--net is small"),
+        (["Pendulum-v1"], "action space"),
+        (["tests.faulty:Text-v0"], "observation"),
+        (["tests.faulty:Huge-v0", "--agents", "4096"], "GiB"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path: Path, flags: list[str], words: str) -> None:
+    done = run("train", *flags, "--device", "cpu", "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.startswith("ga3c: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_a_run_and_a_damaged_checkpoint_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    flags = ("CartPole-v1", "--agents", 2, "--steps", 200, "--ui", "none", "--out", folder)
+    assert run("train", *flags).returncode == 0
+    again = run("train", *flags)
+    assert again.returncode == 2
+    assert "already holds a run" in again.stderr
+
+    path = RunFolder(folder).last_checkpoint()
+    path.write_bytes(path.read_bytes()[:1000])
+    before = sorted(p.name for p in folder.rglob("*"))
+    for words in (("resume", folder, "--steps", 400), ("eval", folder, "--episodes", 1)):
+        done = run(*words)
+        assert done.returncode == 2
+        assert "is damaged" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert sorted(p.name for p in folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("agents", "predictors", "trainers"), [(2, 1, 4), (16, 4, 1), (64, 3, 3)])
+def test_any_numbers_start_and_end_by_themselves(tmp_path: Path, agents: int, predictors: int, trainers: int) -> None:
+    done = run(
+        "train", "ALE/Pong-v5", "--preset", "paper", "--steps", 1500, "--ui", "none", "--out", tmp_path / "run",
+        "--agents", agents, "--predictors", predictors, "--trainers", trainers,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert last_counters(tmp_path / "run").steps >= 1500
+    assert last_counters(tmp_path / "run").updates > 0

@@ -1,0 +1,121 @@
+"""Tiny environments whose answers are known. Worker processes import this module: `toys:Countdown-v0` and so on."""
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+Reset = tuple[Any, dict[str, Any]]
+
+
+def one_hot(state: int, size: int) -> Any:
+    return np.eye(size, dtype=np.float32)[state]
+
+
+class Countdown(gymnasium.Env[Any, Any]):
+    """Pays 1 a step and terminates with the third, whatever one does: V = 1 + g + g^2, 1 + g, 1."""
+
+    LENGTH = 3
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 1, (self.LENGTH + 1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        self._step = 0
+        return one_hot(0, self.LENGTH + 1), {}
+
+    def step(self, action: Any) -> Step:
+        self._step += 1
+        return one_hot(self._step, self.LENGTH + 1), 1.0, self._step == self.LENGTH, False, {}
+
+    @classmethod
+    def values(cls, discount: float) -> list[float]:
+        return [sum(discount**k for k in range(cls.LENGTH - state)) for state in range(cls.LENGTH)]
+
+
+class Wheel(gymnasium.Env[Any, Any]):
+    """Five states in a ring, each with its reward, turned for ever, but cut off after every second step.
+
+    The next episode begins two states further on than where the last was cut: whoever bootstraps from its first
+    observation instead of the true final one, or from nothing, learns other values.
+    """
+
+    REWARDS = (4.0, -2.0, 0.0, 2.0, -4.0)
+    LENGTH = 2
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 1, (len(self.REWARDS),), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._state = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        self._state = (self._state + 2) % len(self.REWARDS)
+        self._step = 0
+        return one_hot(self._state, len(self.REWARDS)), {}
+
+    def step(self, action: Any) -> Step:
+        reward = self.REWARDS[self._state]
+        self._state = (self._state + 1) % len(self.REWARDS)
+        self._step += 1
+        return one_hot(self._state, len(self.REWARDS)), reward, False, self._step == self.LENGTH, {}
+
+    @classmethod
+    def values(cls, discount: float) -> list[float]:
+        size = len(cls.REWARDS)
+        once_round = 1.0 - discount**size
+        return [sum(discount**k * cls.REWARDS[(s + k) % size] for k in range(size)) / once_round for s in range(size)]
+
+
+class Ledger(gymnasium.Env[Any, Any]):
+    """Observes [steps made so far in all, its seed]; each episode is a little longer, and they terminate and are
+    truncated in turn. The reward is the number of the step."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, np.inf, (2,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._total = self._step = self._episode = self._seed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        self._seed = self._seed if seed is None else seed
+        self._step = 0
+        self._episode += 1
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        assert self.action_space.contains(action)
+        self._total += 1
+        self._step += 1
+        over = self._step == 1 + self._episode % 7
+        terminates = self._episode % 2 == 0
+        return self._observation(), float(self._total), over and terminates, over and not terminates, {}
+
+    def _observation(self) -> Any:
+        return np.array([self._total, self._seed], np.float32)
+
+
+class Broken(Countdown):
+    """Raises at its second step."""
+
+    def step(self, action: Any) -> Step:
+        if self._step == 1:
+            raise RuntimeError("the wheel came off")
+        return super().step(action)
+
+
+class Sleeper(Countdown):
+    """Never comes back from its first step."""
+
+    def step(self, action: Any) -> Step:
+        time.sleep(3600)
+        raise AssertionError("unreachable")
+
+
+for _kind in (Countdown, Wheel, Ledger, Broken, Sleeper):
+    _entry_point: Any = _kind
+    gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
+    gymnasium.register(f"{_kind.__name__}-v0", _entry_point)
