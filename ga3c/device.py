@@ -1,6 +1,9 @@
 """Where a thread's work runs: its own CUDA stream with captured graphs, or plain calls on the CPU."""
 
 import contextlib
+import ctypes
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +20,38 @@ def choose(name: str) -> torch.device:
     if name == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def prepare(where: torch.device, threads: int, seed: int) -> None:
+    """Process-wide settings of torch and of the memory below it."""
+    torch.manual_seed(seed)
+    if where.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
+        torch.set_num_threads(1)
+    else:
+        # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
+        torch.set_num_threads(threads or max(1, num_cores() // 4))
+        _keep_freed_memory()
+
+
+def _keep_freed_memory() -> None:
+    """Lets the C library reuse large blocks instead of giving them back to the kernel with every tensor that ends.
+
+    Each update makes the same tensors of some megabytes. Given back, they are page-faulted in anew each time, which
+    took a third of an update on the CPU."""
+    if sys.platform != "linux":
+        return
+    trim_threshold, mmap_threshold, limit = -1, -3, 1 << 30
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(trim_threshold, limit)
+        libc.mallopt(mmap_threshold, limit)
 
 
 class Lane:

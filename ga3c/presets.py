@@ -1,8 +1,8 @@
 """Two sets of settings: `paper`, as the GA3C paper and its 2016 code had them, and `fast`, what learns fastest here."""
 
-import os
 from typing import Literal
 
+from ga3c import device
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
 from ga3c.envs.spec import EnvSpec
 
@@ -63,7 +63,7 @@ def paper(spec: EnvSpec) -> Config:
 
 def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
     """Many small updates from fresh rollouts, with V-trace for the lag that remains."""
-    cores = os.cpu_count() or 1
+    cores = device.num_cores()
     return Config(
         env_id=spec.id,
         preset="fast",

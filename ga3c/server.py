@@ -1,7 +1,6 @@
 """The server: builds the parts of the paper's figure 1, connects, starts, supervises and stops them."""
 
 import contextlib
-import os
 import signal
 import threading
 import time
@@ -43,7 +42,7 @@ class Server:
         self._stop = threading.Event()
         self._reason = ""
         where = device.choose(engine.device)
-        prepare_torch(where, engine.torch_threads, config.run.seed)
+        device.prepare(where, engine.torch_threads, config.run.seed)
 
         workers = engine.workers or default_workers(engine.agents, where)
         self.pool = AgentPool(
@@ -220,18 +219,5 @@ def _tell(sinks: Sequence[Sink], text: str) -> None:
 
 def default_workers(agents: int, where: torch.device) -> int:
     """One process per core, less one for the server's threads where a GPU does their work."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = device.num_cores()
     return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))
-
-
-def prepare_torch(where: torch.device, threads: int, seed: int) -> None:
-    """Process-wide settings of torch."""
-    torch.manual_seed(seed)
-    if where.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.allow_tf32 = True
-        torch.set_num_threads(1)
-    else:
-        # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
-        cores = os.cpu_count() or 1
-        torch.set_num_threads(threads or max(1, cores // 4))

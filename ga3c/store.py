@@ -109,6 +109,9 @@ class ExperienceStore:
         self._forth = torch.arange(self.stack, device=device)
         self._block = np.full(agents, -1)
         self._row = np.zeros(agents, np.int64)
+        # Agents begin at different rows of their first block, whose rows before are zeros with nothing to learn. Else
+        # all would finish their rollouts at once, and agents and trainers would take turns at waiting for each other.
+        self._offset = np.arange(agents) * rollout // agents
         self._age = np.zeros(agents, np.int64)
         self._free = deque(range(blocks))
         self._condition = threading.Condition()
@@ -125,7 +128,7 @@ class ExperienceStore:
         new = np.flatnonzero(fresh | full)
         taken = self._take(len(new))
         block[fresh] = taken[fresh[new]]
-        written = np.where(fresh, 0, row)
+        written = np.where(fresh, self._offset[agents], row)
 
         known = ~fresh
         # An episode that begins without the one before having ended follows a final frame, or a process that died.

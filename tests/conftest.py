@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -89,7 +90,9 @@ def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
     """Builds pools of agents over an environment, and ends their processes after the test."""
     pools: list[AgentPool] = []
 
-    def make(env_id: str, agents: int = 4, workers: int = 2, max_agents: int = 64, spec: EnvSpec | None = None) -> AgentPool:
+    def make(
+        env_id: str, agents: int = 4, workers: int = 2, max_agents: int = 64, spec: EnvSpec | None = None
+    ) -> AgentPool:
         config = EnvConfig(clip_rewards=False)
         spec = spec or envs.describe(env_id, config, raw_screens=False)
         # With seed 0 the environment of agent n is seeded with n.
@@ -129,6 +132,21 @@ class Engine:
             if thread.is_alive():
                 thread.join(20.0)
             assert not thread.is_alive(), thread.name
+
+
+@pytest.fixture(scope="session")
+def pong_frames() -> tuple[EnvSpec, Any, Any]:
+    """A stretch of Pong as two environments in lockstep show it: raw screens [N, 2, 210, 160] and greys [N, 84, 84]."""
+    config, random = EnvConfig(), np.random.default_rng(3)
+    spec = envs.describe("ALE/Pong-v5", config, raw_screens=True)
+    raw_env, grey_env = (envs.make("ALE/Pong-v5", config, raw, seed=3) for raw in (True, False))
+    raw, grey = np.zeros((151, *spec.frame_shape), np.uint8), np.zeros((151, 84, 84), np.uint8)
+    raw_env.reset(raw[0])
+    grey_env.reset(grey[0])
+    for step in range(1, 151):
+        action = int(random.integers(spec.num_actions))
+        assert raw_env.step(action, raw[step]) == grey_env.step(action, grey[step])
+    return spec, raw, grey
 
 
 NO_GAUGES = Gauges(0, 0, 0, 0, 0, 0, 0)

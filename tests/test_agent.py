@@ -11,7 +11,12 @@ from ga3c.agents.slots import EPISODE, FINAL, FIRST, TERMINAL, Slots
 from ga3c.envs.spec import Transition
 
 AGENTS, INDEX = 3, 1
-NOTHING, TERMINATES, TRUNCATES, LOSES_LIFE = (False, False, False), (True, False, False), (False, True, False), (False, False, True)
+NOTHING, TERMINATES, TRUNCATES, LOSES_LIFE = (
+    (False, False, False),
+    (True, False, False),
+    (False, True, False),
+    (False, False, True),
+)
 
 
 class Scripted:

@@ -43,7 +43,9 @@ def test_everything_comes_back_as_it_was(tmp_path: Path, score: float) -> None:
     assert files(path.parent) == ["step.safetensors"]
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "step.safetensors"
     checkpoint.save(path, make(fill=0.1))
     before = path.read_bytes()

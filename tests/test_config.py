@@ -62,7 +62,10 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
     },
 }
 CASES = [
-    (section, name, value) for section, names in OUT_OF_RANGE.items() for name, values in names.items() for value in values
+    (section, name, value)
+    for section, names in OUT_OF_RANGE.items()
+    for name, values in names.items()
+    for value in values
 ]
 
 

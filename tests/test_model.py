@@ -163,7 +163,7 @@ def spoil(state: dict[str, Tensor], how: str) -> dict[str, Tensor]:
     if how == "more":
         return state | {"network.extra": torch.zeros(1)}
     if how == "other optimiser":
-        return {key: value for key, value in make_model("adam").state().items()}
+        return make_model("adam").state()
     return state | {name: torch.zeros(1, 3)}
 
 

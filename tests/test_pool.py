@@ -230,7 +230,10 @@ sys.stdin.read()
 def test_processes_die_with_a_server_that_was_killed(tmp_path: Path, wait_until: WaitUntil, busy: bool) -> None:
     command: list[Any] = [sys.executable, "-c", OWNER, "toys:Sleeper-v0", str(tmp_path), *(["reply"] if busy else [])]
     owner = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
         assert owner.stdout is not None

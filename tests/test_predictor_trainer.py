@@ -1,7 +1,6 @@
 """Agents, predictors and trainers together: nothing is lost between them, and what they learn is the right answer."""
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 import torch
 import toys
 
-from ga3c import envs
-from ga3c.config import EnvConfig, LearnConfig
+from ga3c.config import LearnConfig
 from ga3c.preprocess import ScreenPreprocessor
 from ga3c.store import Rollouts
 
@@ -152,13 +150,12 @@ def terminations(limit: int) -> set[int]:
 def test_agents_are_held_back_when_nobody_trains(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
     engine = make_engine("toys:Ledger-v0", learn_config(rollout=2, batch_rollouts=2), agents=4, trainers=0)
     engine.start()
-    wait_until(lambda: len(engine.queue) == engine.queue.capacity)
-    held_since = -1
-    while held_since != (held_since := engine.stats.steps):
-        time.sleep(0.2)
-    blocks = 4 + engine.queue.capacity + 4 + 4
-    assert engine.stats.steps <= 2 * blocks
+    wait_until(lambda: engine.queue._condition._waiters or engine.store._condition._waiters)
+    assert len(engine.queue) == engine.queue.capacity or engine.store.free < engine.pool.max_agents
     engine.stop()  # ends predictors that wait for room
+    engine.pool.stop(5.0)
+    blocks = 4 + engine.queue.capacity + 4 + 4
+    assert engine.pool.slots.frames[:, 0].sum() <= 2 * blocks + 4
 
 
 def test_a_restarted_process_is_heard_again(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
@@ -204,27 +201,13 @@ def test_lag_is_the_updates_since_the_prediction(make_engine: MakeEngine, wait_u
 # -- pixels -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_device_makes_the_same_pixels_as_the_agents() -> None:
-    config = EnvConfig()
-    spec = envs.describe("ALE/Pong-v5", config, raw_screens=True)
-    preprocess = ScreenPreprocessor(spec, torch.device("cpu"))
-    raw_env, grey_env = (envs.make("ALE/Pong-v5", config, raw, seed=3) for raw in (True, False))
-    raw, grey = np.zeros(spec.frame_shape, np.uint8), np.zeros((84, 84), np.uint8)
-    raw_env.reset(raw)
-    grey_env.reset(grey)
-    random = np.random.default_rng(3)
-    raws, greys = [raw.copy()], [grey.copy()]
-    for _ in range(150):
-        action = int(random.integers(spec.num_actions))
-        assert raw_env.step(action, raw) == grey_env.step(action, grey)
-        raws.append(raw.copy())
-        greys.append(grey.copy())
-    made = preprocess(torch.from_numpy(np.stack(raws)))
+def test_the_device_makes_the_same_pixels_as_the_agents(pong_frames: Any) -> None:
+    spec, raws, greys = pong_frames
+    made = ScreenPreprocessor(spec, torch.device("cpu"))(torch.from_numpy(raws))
     assert made.dtype == torch.uint8
-    assert made.shape == (151, 84, 84)
-    difference = np.abs(made.numpy().astype(int) - np.stack(greys))
-    assert difference.max() <= 1
-    assert len({frame.tobytes() for frame in greys}) > 100, "the game moved"
+    assert made.shape == greys.shape == (151, 84, 84)
+    assert np.abs(made.numpy().astype(int) - greys).max() <= 1
+    assert len({grey.tobytes() for grey in greys}) > 100, "the game moved"
 
 
 def test_runs_leave_no_file_behind(make_engine: MakeEngine, wait_until: WaitUntil, tmp_path: Path) -> None:

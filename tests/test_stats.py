@@ -87,7 +87,14 @@ def test_shares_of_time(clock: Clock) -> None:
     readings = Readings()
     stats = make(gauges=readings)
     clock.now += 1.0
-    predicted(stats, agents=4, agents_waited=8 * MILLISECOND, waited=6 * MILLISECOND, blocked=1 * MILLISECOND, busy=3 * MILLISECOND)
+    predicted(
+        stats,
+        agents=4,
+        agents_waited=8 * MILLISECOND,
+        waited=6 * MILLISECOND,
+        blocked=1 * MILLISECOND,
+        busy=3 * MILLISECOND,
+    )
     stats.trained(update(waited=30 * MILLISECOND, busy=10 * MILLISECOND))
     stats.trained(update(waited=10 * MILLISECOND, busy=30 * MILLISECOND))
     readings.stepping, readings.waiting = 300, 100

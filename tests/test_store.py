@@ -33,10 +33,14 @@ def tensor(values: Any) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values))
 
 
-def write(store: ExperienceStore, placement: Placement, frames: Tensor, rewards: Any, steps: Any, log_probs: Any) -> Tensor:
+def write(
+    store: ExperienceStore, placement: Placement, frames: Tensor, rewards: Any, steps: Any, log_probs: Any
+) -> Tensor:
     """What a predictor does with a placement; `steps` stand for actions and versions. Gives the observations."""
     frame, age = tensor(placement.frame), tensor(placement.age)
-    store.write_result(tensor(placement.last_step), tensor(rewards), tensor(placement.discount), tensor(placement.learn))
+    store.write_result(
+        tensor(placement.last_step), tensor(rewards), tensor(placement.discount), tensor(placement.learn)
+    )
     store.write_frames(frames, frame, age, tensor(placement.age_row))
     if len(placement.carry_to):
         store.carry(tensor(placement.carry_from), tensor(placement.carry_to), tensor(placement.carry_age))
@@ -260,7 +264,9 @@ def test_no_block_is_written_while_a_trainer_reads_it(
         mine = np.arange(number, agents, 2)
         for time in range(each):
             placement = store.place(mine, np.full(len(mine), FIRST if time == 0 else 0, np.uint8))
-            frames = tensor(np.broadcast_to(picture(mine, np.full_like(mine, time))[..., None, None], (len(mine), 3, 2, 2)))
+            frames = tensor(
+                np.broadcast_to(picture(mine, np.full_like(mine, time))[..., None, None], (len(mine), 3, 2, 2))
+            )
             rewards = np.full(len(mine), time, np.float32)
             write(store, placement, frames, rewards, np.full(len(mine), time), rewards)
             assert queue.put(placement.finished)

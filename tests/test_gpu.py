@@ -1,0 +1,308 @@
+"""Captured graphs on CUDA do what plain calls on the CPU do.
+
+Most tests run here too where there is no GPU, over a lane that pads and replays as CUDA does but calls on the CPU, so
+that all but the capture itself is tested everywhere.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import log_softmax
+
+from ga3c import nets, presets, session
+from ga3c.agents.pool import AgentPool
+from ga3c.agents.slots import FINAL, FIRST, TERMINAL
+from ga3c.config import LearnConfig, NetConfig
+from ga3c.device import Lane
+from ga3c.envs.spec import EnvSpec
+from ga3c.model import Model
+from ga3c.predictor import Predictor
+from ga3c.preprocess import ScreenPreprocessor
+from ga3c.queues import Request, TrainingQueue
+from ga3c.runfolder import RunFolder
+from ga3c.server import Server
+from ga3c.stats import Gauges, Stats
+from ga3c.store import ExperienceStore
+from ga3c.trainer import Trainer
+
+pytestmark = pytest.mark.timeout(120)
+CPU = torch.device("cpu")
+GREYS = EnvSpec("toy", "atari", (84, 84), "uint8", (4, 84, 84), 4, 6, 4, False, 15.0)
+ROLLOUT, SPARE, DISCOUNT = 3, 20, 0.9
+KINDS = ["replayed", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+class ReplayedLane(Lane):
+    """Promises captured graphs as CUDA does, with fixed sizes and a few runs beforehand, and calls on the CPU."""
+
+    captures = True
+
+    def host_buffer(self, *shape: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype)
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        for _ in range(4):
+            step()
+        return step
+
+
+def make_lane(kind: str, seed: int) -> Lane:
+    if kind == "cuda":
+        return Lane(torch.device("cuda", torch.cuda.current_device()), seed)
+    return (ReplayedLane if kind == "replayed" else Lane)(CPU, seed)
+
+
+@pytest.fixture(autouse=True)
+def _full_precision() -> Iterator[None]:
+    """CPU and GPU are compared digit by digit, so without TensorFloat-32."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, torch.get_num_threads()
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.set_float32_matmul_precision(before[0])
+    torch.backends.cudnn.allow_tf32 = before[1]
+    torch.set_num_threads(before[2])
+
+
+class Side:
+    """One model with its store, and predictors over agents that are only slots: a test plays their part."""
+
+    def __init__(
+        self, kind: str, pool: AgentPool, learn: LearnConfig, predictors: int = 0, rollout: int = ROLLOUT, seed: int = 0
+    ) -> None:
+        lanes = [make_lane(kind, seed + number) for number in range(predictors + 1)]
+        device = lanes[0].device
+        torch.manual_seed(7)
+        self.pool = pool
+        self.model = Model(nets.build(pool.spec, NetConfig("small")), learn, device)
+        self.untouched = self.model.state()
+        self.queue = TrainingQueue(1000, 1)
+        self.store = ExperienceStore(pool.spec, len(pool.slots.flags), rollout, SPARE, DISCOUNT, device)
+        self.stats = Stats(4, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
+        rates = lambda: (1e-3, 0.01)  # noqa: E731
+        self.trainer = Trainer(0, self.queue, self.store, self.model, lanes[0], self.stats, learn, rates)
+        self.lanes = lanes[1:]
+        self.predictors = [
+            Predictor(n, pool, self.queue, self.store, self.model, lane, self.stats)
+            for n, lane in enumerate(self.lanes)
+        ]
+
+    def predict(self, requests: list[Request], number: int = 0) -> None:
+        with torch.inference_mode(), self.lanes[number].active():
+            self.predictors[number]._predict(requests, 0)
+
+    def train(self, blocks: list[int]) -> None:
+        with self.trainer._lane.active():
+            self.trainer._train(blocks, 0)
+
+
+def settle(side: Side) -> None:
+    """Waits for what a test itself sent to the device, outside of any lane."""
+    if side.model.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+@pytest.fixture
+def make_slots(make_pool: Callable[..., AgentPool], monkeypatch: pytest.MonkeyPatch) -> Callable[..., AgentPool]:
+    """A pool without processes: nobody is there to be woken."""
+    monkeypatch.setattr(AgentPool, "reply", lambda self, requests: None)
+
+    def make(agents: int, workers: int, spec: EnvSpec = GREYS) -> AgentPool:
+        return make_pool("", agents, workers, spec=spec)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool], kind: str) -> None:
+    """The same frames through padded graphs and through plain calls give the same rollouts, but for the draws."""
+    pool, random = make_slots(agents=7, workers=2), np.random.default_rng(1)
+    learn = LearnConfig()
+    plain, graphs = Side("cpu", pool, learn, predictors=1), Side(kind, pool, learn, predictors=1)
+    slots, compared = pool.slots, 0
+    last = np.full(7, FINAL, np.uint8)
+    for _ in range(25):
+        chosen = [pool.groups[n] for n in random.permutation(len(pool.groups))[: random.integers(1, 5)]]
+        for agent in (agent for group in chosen for agent in range(group.start, group.stop)):
+            kinds = (0, 0, 0, FIRST | TERMINAL, FINAL, FIRST)
+            last[agent] = slots.flags[agent] = FIRST if last[agent] & FINAL else random.choice(kinds)
+            slots.frames[agent] = random.integers(0, 256, (84, 84))
+            slots.rewards[agent] = random.normal()
+        requests = [Request(group, 0) for group in chosen]
+        for side in (plain, graphs):
+            side.predict(requests)
+            side.model.count_update()
+            agents = [agent for group in chosen for agent in range(group.start, group.stop)]
+            assert set(slots.actions[agents].tolist()) <= set(range(6))
+        while len(plain.queue):
+            blocks = plain.queue.take()
+            assert graphs.queue.take() == blocks
+            compare(plain, graphs, torch.tensor(blocks))
+            plain.store.release(blocks)
+            graphs.store.release(blocks)
+            compared += 1
+    assert compared > 10
+    assert len(graphs.queue) == 0
+
+
+def compare(plain: Side, graphs: Side, blocks: torch.Tensor) -> None:
+    one = plain.store.gather(blocks)
+    other = graphs.store.gather(blocks.to(graphs.model.device))
+    for name in ("observations", "rewards", "discounts", "learn", "versions"):
+        assert torch.equal(getattr(one, name), getattr(other, name).cpu()), name
+    for rollouts in (one, other):
+        logits, _ = plain.model.network(rollouts.observations[0, :-1].cpu())
+        expected = log_softmax(logits.detach(), -1).gather(1, rollouts.actions[0].cpu()[:, None])[:, 0]
+        torch.testing.assert_close(rollouts.log_probs[0].cpu(), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictors_never_draw_the_same_numbers(
+    make_slots: Callable[..., AgentPool], in_threads: Callable[..., Any], kind: str
+) -> None:
+    """Two predictors at once, each with its own half of the agents and a uniform policy: all draws differ, and what
+    one draws does not depend on the other."""
+    rounds = 20
+
+    def draw(number: int, side: Side, group: Any) -> list[bytes]:
+        drawn = []
+        for _ in range(rounds):
+            side.predict([Request(group, 0)], number)
+            drawn.append(side.pool.slots.actions[group.start : group.stop].tobytes())
+        return drawn
+
+    def uniform(predictors: int) -> Side:
+        pool = make_slots(agents=32, workers=1)
+        pool.slots.flags[:] = FIRST
+        side = Side(kind, pool, LearnConfig(), predictors, rollout=rounds + 1, seed=11)
+        side.model.weights.zero_()
+        settle(side)
+        return side
+
+    together, alone = uniform(2), uniform(1)
+    results: dict[int, list[bytes]] = {}
+    for thread in in_threads(2, lambda n: results.update({n: draw(n, together, together.pool.groups[n])})):
+        thread.join(60)
+    assert len({*results[0], *results[1]}) == 2 * rounds
+    assert draw(0, alone, alone.pool.groups[0]) == results[0]
+
+
+LEARN = [
+    LearnConfig(rollout=ROLLOUT, batch_rollouts=4),
+    LearnConfig(
+        rollout=ROLLOUT, batch_rollouts=4, correction="vtrace", reduction="mean", optimiser="adam",
+        optimiser_epsilon=1e-3, clip_norm=0.5,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("learn", LEARN, ids=["paper", "vtrace and adam"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_captured_update_is_the_plain_update(
+    make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig
+) -> None:
+    pool = make_slots(agents=4, workers=1)
+    plain, graphs = Side("cpu", pool, learn), Side(kind, pool, learn)
+    generator = torch.Generator().manual_seed(3)
+    store = plain.store
+    store.frames.random_(0, 256, generator=generator)
+    store.ages.random_(0, 4, generator=generator)
+    store.actions.random_(0, 6, generator=generator)
+    store.log_probs.uniform_(-3.0, -1.0, generator=generator)
+    store.rewards.normal_(generator=generator)
+    store.learn.copy_(torch.rand(store.learn.shape, generator=generator) < 0.8)
+    store.discounts.copy_(DISCOUNT * (torch.rand(store.learn.shape, generator=generator) < 0.8))
+    for name in ("frames", "ages", "actions", "log_probs", "rewards", "discounts", "learn", "versions"):
+        getattr(graphs.store, name).copy_(getattr(store, name))
+    settle(graphs)
+    for blocks in ([3, 0, 7, 11], [1, 2, 4, 20], [5, 6, 8, 9]):
+        plain.train(blocks)
+        graphs.train(blocks)
+    assert plain.model.version == graphs.model.version == 3
+    expected, got = plain.model.state(), graphs.model.state()
+    for name, value in expected.items():
+        assert not torch.equal(value, plain.untouched[name]), f"{name} was not trained"
+        torch.testing.assert_close(
+            got[name], value, atol=1e-4, rtol=1e-3, msg=lambda text, name=name: f"{name}: {text}"
+        )
+    ours, theirs = plain.stats.snapshot()[0], graphs.stats.snapshot()[0]
+    for name in ("loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "lag", "lag_max"):
+        assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-3, abs=1e-4), name
+
+
+@pytest.mark.parametrize("learn", LEARN, ids=["rmsprop", "adam"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_capturing_changes_nothing(make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig) -> None:
+    side = Side(kind, make_slots(agents=6, workers=1), learn, predictors=2)
+    assert side.model.version == 0
+    assert side.stats.steps == 0
+    for name, value in side.model.state().items():
+        assert torch.equal(value, side.untouched[name]), name
+    store = side.store
+    for values, spare in (
+        (store.frames, store.spare_frame), (store.ages, store.spare_age), (store.actions, store.spare_step),
+        (store.log_probs, store.spare_step), (store.learn, store.spare_step), (store.rewards, store.spare_step),
+    ):  # fmt: skip
+        assert not values[:spare].any(), "a run before the capture wrote into an agent's rows"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_pixels_made_on_the_gpu_are_those_of_the_agents(pong_frames: Any, precision: str) -> None:
+    """Also with TensorFloat-32 on, as in a run."""
+    torch.set_float32_matmul_precision(precision)
+    spec, raws, greys = pong_frames
+    device = torch.device("cuda")
+    made = ScreenPreprocessor(spec, device)(torch.from_numpy(raws).to(device))
+    assert np.abs(made.cpu().numpy().astype(int) - greys).max() <= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_raw_screens_reach_the_store_as_greys(
+    make_slots: Callable[..., AgentPool], pong_frames: Any, kind: str
+) -> None:
+    spec, raws, greys = pong_frames
+    pool = make_slots(agents=3, workers=1, spec=spec)
+    side = Side(kind, pool, LearnConfig(), predictors=1)
+    starts = np.array([0, 40, 90])
+    for step in range(ROLLOUT + 1):
+        pool.slots.frames[:] = raws[starts + step]
+        pool.slots.flags[:] = FIRST if step == 0 else 0
+        side.predict([Request(group, 0) for group in pool.groups])
+    blocks = torch.tensor([side.queue.take() for _ in range(3)]).flatten().to(side.model.device)
+    observations = side.store.gather(blocks).observations.cpu().numpy().astype(int)  # [3, T + 1, 4, 84, 84]
+    for row, start in enumerate(starts):
+        for step in range(ROLLOUT + 1):
+            expected = greys[start + np.maximum(step + np.arange(-3, 1), 0)]
+            assert np.abs(observations[row, step] - expected).max() <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_cartpole_on_the_gpu(tmp_path: Path, preset: presets.Preset) -> None:
+    config = session.base_config("CartPole-v1", preset, "cuda")
+    engine = dataclasses.replace(config.engine, device="cuda", agents=16, workers=2, predictors=2, trainers=2)
+    run = dataclasses.replace(config.run, steps=40_000, minutes=1.5)
+    config = dataclasses.replace(config, engine=engine, run=run)
+    server = Server(config, session.describe(config), RunFolder(tmp_path))
+    pids: list[int] = []
+    before = server.model.weights.clone()
+    start = server.pool.start
+    server.pool.start = lambda: (start(), pids.extend(server.pool.pids()))  # type: ignore[method-assign, assignment]
+    counters = server.run([])
+    assert counters.steps >= 40_000
+    assert counters.updates > 500
+    assert counters.episodes > 10
+    assert torch.isfinite(server.model.weights).all()
+    assert not torch.equal(before, server.model.weights)
+    assert len(pids) == 2
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    if preset == "fast":
+        last = server.stats.snapshot()[0]
+        assert last.score > 35.0, "a random policy scores 22"
