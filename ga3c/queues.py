@@ -69,6 +69,8 @@ class PredictionQueue:
 
     def waiting(self) -> int:
         """Agents whose requests nobody has taken yet, in so far as the system tells: groups count as of mean size."""
+        if self._closed:
+            return 0
         queued = bytearray(4)
         fcntl.ioctl(self._read_fd, termios.FIONREAD, queued)
         requests = int.from_bytes(queued, sys.byteorder) // REQUEST.size

@@ -28,6 +28,8 @@ _TICK = 0.1
 """Seconds between looks at the processes and the limits."""
 _RECORD = 1.0
 """Seconds between records of metrics."""
+_SILENCE = 30.0
+"""Seconds without a step after which somebody must be told."""
 _PATIENCE = 2.0
 """Seconds that agent processes get to end by themselves."""
 
@@ -48,6 +50,7 @@ class Server:
         self.pool = AgentPool(
             spec, config.env, engine.agents, workers, engine.prediction_batch, config.run.seed, folder.logs
         )
+        self._unlock = device.page_lock(self.pool.slots.frames) if where.type == "cuda" else None
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
@@ -101,9 +104,9 @@ class Server:
 
     def _supervise(self, sinks: Sequence[Sink]) -> None:
         failures = 0
-        next_record = next_checkpoint = time.monotonic()
-        next_record += _RECORD
-        next_checkpoint += self.config.run.checkpoint_seconds
+        watch = _Watch()
+        now = time.monotonic()
+        next_record, next_checkpoint = now + _RECORD, now + self.config.run.checkpoint_seconds
         while not self._stop.wait(_TICK):
             for failure in self.pool.find_failed():
                 failures += 1
@@ -114,6 +117,8 @@ class Server:
             if now >= next_record:
                 next_record = now + _RECORD
                 snapshot = self._record(sinks)
+                if watch.is_silent(snapshot.steps, now):
+                    _tell(sinks, f"No agent has made a step for {_SILENCE:.0f} s; an environment may hang.")
                 if now >= next_checkpoint:
                     next_checkpoint = now + self.config.run.checkpoint_seconds
                     self._save(snapshot)
@@ -145,6 +150,8 @@ class Server:
             if thread.ident is not None:  # it was started
                 thread.join()
         self.pool.stop(_PATIENCE)
+        if self._unlock is not None:
+            self._unlock()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -210,6 +217,22 @@ class Server:
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
         )
+
+
+class _Watch:
+    """Notices when a run makes no steps any more, once for each time."""
+
+    def __init__(self) -> None:
+        self._steps = -1
+        self._since = 0.0
+        self._told = False
+
+    def is_silent(self, steps: int, now: float) -> bool:
+        if steps != self._steps:
+            self._steps, self._since, self._told = steps, now, False
+        due = not self._told and now - self._since >= _SILENCE
+        self._told = self._told or due
+        return due
 
 
 def _tell(sinks: Sequence[Sink], text: str) -> None:

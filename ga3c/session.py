@@ -12,7 +12,7 @@ from rich.console import Console
 from ga3c import checkpoint, device, envs, presets
 from ga3c.config import Config, DeviceName, EnvConfig
 from ga3c.envs.spec import EnvSpec
-from ga3c.errors import UserError
+from ga3c.errors import RunFailed, UserError
 from ga3c.runfolder import RunFolder
 from ga3c.server import Server
 from ga3c.sinks.base import Sink
@@ -81,6 +81,8 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
 def _run(server: Server, sinks: Sequence[Sink]) -> None:
     try:
         server.run(sinks)
+    except OSError as error:
+        raise RunFailed(f"The run stopped because the system refused something it needs: {error}.") from error
     finally:
         for sink in sinks:
             sink.close()

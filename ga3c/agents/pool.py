@@ -120,6 +120,7 @@ class AgentPool:
                     worker.process.wait()
             self._workers = []
         self._memory.close()
+        self.queue.release()
 
     def _spawn(self, number: int, incarnation: int) -> _Worker:
         child_fd, reply_fd = os.pipe()
