@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import safetensors
-from safetensors.torch import save_file
+import safetensors.torch
 from torch import Tensor
 
 from ga3c.errors import UserError
@@ -37,9 +38,10 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        save_file(checkpoint.tensors, temporary, metadata=about)
-        os.chmod(temporary, 0o644)  # the library makes it readable by nobody else
-        with open(temporary, "rb") as file:
+        # By way of bytes: the library's own file could be read by nobody else.
+        with open(temporary, "wb") as file:
+            file.write(safetensors.torch.save(checkpoint.tensors, metadata=about))
+            file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
@@ -69,12 +71,20 @@ def best_path(folder: Path) -> Path:
     return folder / f"best{_SUFFIX}"
 
 
+def best_score(folder: Path) -> float:
+    """The score of the best checkpoint, or less than any where there is none that can be read."""
+    try:
+        return load(best_path(folder)).score
+    except UserError:
+        return -math.inf
+
+
 def list_last(folder: Path) -> list[Path]:
     """The regular checkpoints, oldest first."""
     return sorted(folder.glob(f"step-*{_SUFFIX}"))
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Removes all but the last few."""
-    for path in list_last(folder)[:-keep]:
+    """Removes all but the last few, and what a process killed while saving left unfinished."""
+    for path in (*list_last(folder)[:-keep], *folder.glob(f".*{_SUFFIX}.*")):
         path.unlink(missing_ok=True)

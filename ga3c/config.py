@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 from ga3c.errors import UserError
 
@@ -223,6 +223,9 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
     parts: dict[str, Any] = {}
     for name, value in values.items():
         kind = known[name].type
+        if get_origin(kind) is Literal:
+            choices = get_args(kind)
+            _require(value in choices, name, value, f"one of {', '.join(choices)}")
         parts[name] = _build(kind, value) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else value
     return cls(**parts)
 

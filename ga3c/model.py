@@ -64,6 +64,8 @@ class Model:
                 parameter.copy_(tensors[f"network.{name}"])
         prefix = "optimiser."
         self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other streams must not start on half of it
         self._version = version
 
 

@@ -75,20 +75,19 @@ class Predictor(threading.Thread):
         agents = np.concatenate([np.arange(r.group.start, r.group.stop) for r in requests])
         flags = self._slots.flags[agents]
         placement = self._store.place(agents, flags)
-        placed = time.monotonic_ns()
         size = self._upload(requests, agents, placement)
         self._launch(size, len(placement.carry_to))
         self._lane.synchronize()
         self._slots.actions[agents] = self._host_actions[: len(agents)].numpy()
-        answered = time.monotonic_ns()
-        agents_waited = int((answered - self._slots.posted_ns[agents]).sum())
         ended = self._ended(agents[(flags & EPISODE) != 0])
+        agents_waited = int((time.monotonic_ns() - self._slots.posted_ns[agents]).sum())
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
         self._prediction_queue.done(requests)
         self._pool.reply(requests)
+        replied = time.monotonic_ns()
         self._training_queue.put(placement.finished)
         end = time.monotonic_ns()
-        blocked = (placed - begin) + (end - answered if placement.finished else 0)
+        blocked = placement.waited + end - replied
         self._stats.predicted(
             agents=len(agents), steps=placement.steps, ended=ended, agents_waited=agents_waited, waited=waited,
             blocked=blocked, busy=end - begin - blocked,

@@ -1,6 +1,7 @@
 """The server: builds the parts of the paper's figure 1, connects, starts, supervises and stops them."""
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -41,8 +42,10 @@ class Server:
         engine, learn = config.engine, config.learn
         self.config = config
         self._folder = folder
+        self._best_saved = checkpoint.best_score(folder.checkpoints)
         self._stop = threading.Event()
         self._reason = ""
+        self._failure: RunFailed | None = None
         where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed)
 
@@ -90,8 +93,8 @@ class Server:
             finally:
                 self._shut_down()
         counters = self._save(self._record(sinks))
-        if self.stats.failure:
-            raise RunFailed(self.stats.failure)
+        if self._failure is not None:
+            raise self._failure
         _tell(sinks, f"{self._reason} Checkpoint at {counters.steps:,} steps.")
         return counters
 
@@ -123,6 +126,7 @@ class Server:
                     next_checkpoint = now + self.config.run.checkpoint_seconds
                     self._save(snapshot)
             if self.stats.failure:
+                self._failure = RunFailed(self.stats.failure)
                 self.stop("A thread failed.")
             elif self.stats.progress >= 1.0:
                 self.stop("The run is complete.")
@@ -132,11 +136,12 @@ class Server:
         log = self._folder.logs / f"agents-{failure.worker:03d}.log"
         if failures > self.config.engine.restarts:
             last_words = f"\n{failure.last_words}" if failure.last_words else ""
-            self._record(sinks)
-            raise RunFailed(
+            self._failure = RunFailed(
                 f"Agent processes failed {failures} times, more than --restarts {self.config.engine.restarts} allows; "
                 f"the last was process {failure.worker} ({how}, log in {log}).{last_words}"
             )
+            self.stop("Agent processes failed too often.")
+            return
         _tell(sinks, f"Agent process {failure.worker} ended with {how}; it is started anew (failure {failures}).")
         if failures == 1 and failure.last_words:
             _tell(sinks, failure.last_words)
@@ -191,13 +196,11 @@ class Server:
         saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score)
         checkpoint.save(checkpoint.path_for(folder, counters.steps), saved)
         checkpoint.prune(folder, self.config.run.keep)
-        if self._is_best(snapshot.score):
+        # Before a full window of episodes there is no best score: a lucky first episode is not the best.
+        if not math.isnan(snapshot.best_score) and snapshot.score > self._best_saved:
             checkpoint.save(checkpoint.best_path(folder), saved)
+            self._best_saved = snapshot.score
         return counters
-
-    def _is_best(self, score: float) -> bool:
-        path = checkpoint.best_path(self._folder.checkpoints)
-        return score == score and (not path.exists() or score >= checkpoint.load(path).score)
 
     def _rates(self) -> tuple[float, float]:
         learn, progress = self.config.learn, self.stats.progress

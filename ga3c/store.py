@@ -11,6 +11,7 @@ The frame that ends a block begins the next block of the same agent, so the last
 """
 
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,6 +55,8 @@ class Placement:
     """Blocks that are complete once this prediction has run."""
     steps: int
     """Environment steps whose results arrive here."""
+    waited: int
+    """Nanoseconds of waiting for room."""
 
 
 class Rollouts(NamedTuple):
@@ -107,13 +110,13 @@ class ExperienceStore:
         self.versions = torch.zeros(scalars, dtype=torch.int64, device=device)
         self._back = torch.arange(self._history, -1, -1, device=device)  # [S]: frames to go back, oldest first
         self._forth = torch.arange(self.stack, device=device)
-        self._block = np.full(agents, -1)
-        self._row = np.zeros(agents, np.int64)
+        self._block = np.arange(agents)
         # Agents begin at different rows of their first block, whose rows before are zeros with nothing to learn. Else
         # all would finish their rollouts at once, and agents and trainers would take turns at waiting for each other.
-        self._offset = np.arange(agents) * rollout // agents
+        self._row = np.arange(agents) * rollout // agents
         self._age = np.zeros(agents, np.int64)
-        self._free = deque(range(blocks))
+        self._known = np.zeros(agents, np.bool_)
+        self._free = deque(range(agents, blocks))
         self._condition = threading.Condition()
         self._closed = False
 
@@ -122,42 +125,38 @@ class ExperienceStore:
     def place(self, agents: Index, flags: NDArray[np.uint8]) -> Placement:
         """Finds room for one new frame of each agent, waiting for trainers to release blocks if there is none."""
         begins, ends = (flags & FIRST) != 0, (flags & TERMINAL) != 0
-        block, row = self._block[agents], self._row[agents]
-        fresh = block < 0
-        full = row == self.rollout
-        new = np.flatnonzero(fresh | full)
-        taken = self._take(len(new))
-        block[fresh] = taken[fresh[new]]
-        written = np.where(fresh, self._offset[agents], row)
+        block, row, known = self._block[agents], self._row[agents], self._known[agents]
+        full = np.flatnonzero(row == self.rollout)
+        begin = time.monotonic_ns()
+        taken = self._take(len(full))
+        waited = time.monotonic_ns() - begin
 
-        known = ~fresh
         # An episode that begins without the one before having ended follows a final frame, or a process that died.
         learn = known & (~begins | ends)
-        last = np.where(known, block * self.rollout + written - 1, self.spare_step)
+        last = np.where(known, block * self.rollout + row - 1, self.spare_step)
         age = np.where(begins, 0, np.minimum(self._age[agents] + 1, self._history))
+        # The frame completes a full block and is acted on in the next.
+        acts_in, acts_at = block.copy(), row.copy()
+        acts_in[full], acts_at[full] = taken, 0
 
-        carried = np.flatnonzero(full)
-        finished = block[carried].tolist()
-        acts_in, acts_at = block.copy(), written.copy()
-        acts_in[carried] = taken[full[new]]
-        acts_at[carried] = 0
-
+        self._known[agents] = True
         self._block[agents] = acts_in
         self._row[agents] = acts_at + 1
         self._age[agents] = age
         return Placement(
-            frame=block * self._rows + self._history + written,
+            frame=block * self._rows + self._history + row,
             age=age,
-            age_row=block * (self.rollout + 1) + written,
+            age_row=block * (self.rollout + 1) + row,
             step=acts_in * self.rollout + acts_at,
             last_step=last,
             discount=np.where(learn & ~ends, self._discount, 0.0).astype(np.float32),
             learn=learn.astype(np.float32),
-            carry_from=block[carried] * self._rows + self.rollout,
-            carry_to=acts_in[carried] * self._rows,
-            carry_age=age[carried],
-            finished=finished,
+            carry_from=block[full] * self._rows + self.rollout,
+            carry_to=taken * self._rows,
+            carry_age=age[full],
+            finished=block[full].tolist(),
             steps=int(np.count_nonzero(learn)),
+            waited=waited,
         )
 
     def _take(self, count: int) -> Index:

@@ -41,10 +41,11 @@ class Trainer(threading.Thread):
         self._rates = rates
         self._network, self._gradient = model.learner()
         device = lane.device
-        self._blocks = torch.zeros(config.batch_rollouts, dtype=torch.int64, device=device)
-        self._inputs = torch.zeros(3, device=device)  # learning rate, entropy weight, version
-        self._host_blocks = lane.host_buffer(config.batch_rollouts, dtype=torch.int64)
-        self._host_inputs = lane.host_buffer(3, dtype=torch.float32)
+        count = config.batch_rollouts + 1
+        self._integers = torch.zeros(count, dtype=torch.int64, device=device)  # blocks, then the version
+        self._rates_now = torch.zeros(2, device=device)  # learning rate, entropy weight
+        self._host_integers = lane.host_buffer(count, dtype=torch.int64)
+        self._host_rates = lane.host_buffer(2, dtype=torch.float32)
         self._host_report = lane.host_buffer(MEASURED_ON_DEVICE, dtype=torch.float32)
         self._step = self._capture()
 
@@ -62,10 +63,10 @@ class Trainer(threading.Thread):
     def _train(self, rollouts: list[int], waited: int) -> None:
         begin = time.monotonic_ns()
         learning_rate, entropy_weight = self._rates()
-        self._host_blocks.numpy()[:] = rollouts
-        self._host_inputs.numpy()[:] = (learning_rate, entropy_weight, self._model.version)
-        self._blocks.copy_(self._host_blocks, non_blocking=True)
-        self._inputs.copy_(self._host_inputs, non_blocking=True)
+        self._host_integers.numpy()[:] = (*rollouts, self._model.version)
+        self._host_rates.numpy()[:] = (learning_rate, entropy_weight)
+        self._integers.copy_(self._host_integers, non_blocking=True)
+        self._rates_now.copy_(self._host_rates, non_blocking=True)
         self._step()
         self._lane.synchronize()
         # Only now has the device read the blocks for the last time.
@@ -77,8 +78,9 @@ class Trainer(threading.Thread):
     def _update(self) -> None:
         """The work of one update, from the indices of the rollouts to the changed weights, all on the device."""
         config = self._config
-        learning_rate, entropy_weight, version = self._inputs.unbind()
-        batch = self._store.gather(self._blocks)
+        learning_rate, entropy_weight = self._rates_now.unbind()
+        blocks, version = self._integers[:-1], self._integers[-1]
+        batch = self._store.gather(blocks)
         count, steps = batch.actions.shape
         observations = batch.observations.flatten(0, 1)  # [B * (T + 1), ...]
         if observations.dim() == 4:
@@ -106,8 +108,9 @@ class Trainer(threading.Thread):
         with torch.no_grad():
             norm = clip_by_global_norm_(self._gradient, config.clip_norm)
             self._model.optimiser.step(self._gradient, learning_rate)
-            lag = version - batch.versions.float()
-            report = (loss.total, loss.policy, loss.value, loss.entropy, norm, lag.mean(), lag.max())
+            lag = (version - batch.versions) * batch.learn
+            mean_lag = lag.sum() / batch.learn.sum().clamp(min=1.0)
+            report = (loss.total, loss.policy, loss.value, loss.entropy, norm, mean_lag, lag.max())
             self._host_report.copy_(torch.stack([term.detach() for term in report]), non_blocking=True)
 
     def _capture(self) -> Callable[[], None]:

@@ -79,10 +79,11 @@ def in_threads() -> Iterator[Callable[..., list[threading.Thread]]]:
         return started
 
     yield start
+    deadline = time.monotonic() + (2.0 if errors else 20.0)  # who waits for a thread that broke waits in vain
     for thread in threads:
-        thread.join(20.0)
-    assert not any(thread.is_alive() for thread in threads), "a thread did not end"
+        thread.join(max(0.0, deadline - time.monotonic()))
     assert not errors, errors
+    assert not any(thread.is_alive() for thread in threads), "a thread did not end"
 
 
 @pytest.fixture
@@ -98,13 +99,18 @@ def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
         # With seed 0 the environment of agent n is seeded with n.
         pool = AgentPool(spec, config, agents, workers, max_agents, seed=0, log_folder=tmp_path / f"logs-{len(pools)}")
         pools.append(pool)
+        stop = pool.stop
+
+        def stop_once(patience: float) -> None:
+            pools.remove(pool)
+            stop(patience)
+
+        pool.stop = stop_once  # type: ignore[method-assign]
         return pool
 
     yield make
-    for pool in pools:
-        if pool._workers:
-            pool.stop(0.0)
-        pool.queue.release()
+    for pool in pools.copy():
+        pool.stop(0.0)
 
 
 @dataclasses.dataclass

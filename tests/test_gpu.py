@@ -84,6 +84,7 @@ class Side:
         self.untouched = self.model.state()
         self.queue = TrainingQueue(1000, 1)
         self.store = ExperienceStore(pool.spec, len(pool.slots.flags), rollout, SPARE, DISCOUNT, device)
+        self.store._row[:] = 0  # every agent begins with a whole rollout, so that a test can count
         self.stats = Stats(4, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
         rates = lambda: (1e-3, 0.01)  # noqa: E731
         self.trainer = Trainer(0, self.queue, self.store, self.model, lanes[0], self.stats, learn, rates)

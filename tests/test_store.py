@@ -81,6 +81,8 @@ class ReferenceAgent:
     """An agent's whole life as lists, and a script that draws what happens to it next."""
 
     stack: int
+    offset: int
+    """Rows of its first block before the one it begins at."""
     decisions: list[Decision] = field(default_factory=list)
     episode: list[Tensor] = field(default_factory=list)
     rollouts_seen: int = 0
@@ -94,6 +96,10 @@ class ReferenceAgent:
             kinds = [0, FIRST | TERMINAL, FINAL, TERMINAL, FIRST, TERMINAL | FINAL]
             self.last_flags = int(random.choice(kinds, p=[0.6, 0.12, 0.12, 0.06, 0.05, 0.05]))
         return self.last_flags
+
+    @property
+    def row(self) -> int:
+        return self.offset + len(self.decisions)
 
     def live(self, flags: int, frame: Tensor, reward: float, step: int, log_prob: float) -> None:
         real = not flags & FIRST or bool(flags & TERMINAL)
@@ -113,14 +119,13 @@ class ReferenceAgent:
 def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollout: int) -> None:
     random, spec, agents = np.random.default_rng(100 * stack + rollout), make_spec(stack, picture), 6
     store = ExperienceStore(spec, agents, rollout, spare_blocks=9, discount=DISCOUNT, device=CPU)
-    poison(store, list(range(15)))
-    lives = [ReferenceAgent(stack) for _ in range(agents)]
+    lives = [ReferenceAgent(stack, agent * rollout // agents) for agent in range(agents)]
     held: list[int] = []
     learned: list[int] = []
     steps = counted = 0
-    for _ in range(400):
-        batch = random.permutation(agents)[: random.integers(1, agents + 1)]
-        ready = [a for a in batch if lives[a].decisions and len(lives[a].decisions) % rollout == 0]
+    for turn in range(400):
+        batch = random.permutation(agents)[: random.integers(1, agents + 1) if turn else agents]
+        ready = [a for a in batch if lives[a].decisions and lives[a].row % rollout == 0]
         flags = np.array([lives[a].next_flags(random) for a in batch], np.uint8)
         frames = torch.from_numpy(random.integers(0, 200, (len(batch), *spec.frame_shape)).astype(spec.frame_dtype))
         rewards = random.normal(size=len(batch)).astype(np.float32)
@@ -140,38 +145,62 @@ def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollo
             learned += check_rollout(store, block, lives[agent], rollout)
         held += placement.finished
         assert len(set(held)) == len(held)
-        assert store.free + len(held) + sum(bool(life.decisions) for life in lives) == 15
+        assert store.free + len(held) == 9
         while len(held) > random.integers(0, 9 - agents + 1):
             block = held.pop(random.integers(len(held)))
             poison(store, [block])
             store.release([block])
 
     assert counted == sum(life.results for life in lives)
-    complete = [d for life in lives for d in life.decisions[: life.rollouts_seen * rollout]]
+    complete = [d for life in lives for d in life.decisions[: max(0, life.rollouts_seen * rollout - life.offset)]]
     assert sorted(learned) == sorted(d.step for d in complete if d.learn)
     assert len(learned) > 300
 
 
 def check_rollout(store: ExperienceStore, block: int, life: ReferenceAgent, rollout: int) -> list[int]:
     """The next rollout of an agent, read from its block, is exactly the reference's; gives the steps learned from."""
-    first = life.rollouts_seen * rollout
+    first = life.rollouts_seen * rollout - life.offset
+    skipped = max(0, -first)  # rows before the agent's very first
     life.rollouts_seen += 1
-    expected = life.decisions[first : first + rollout]
+    expected = life.decisions[first + skipped : first + rollout]
     got = store.gather(torch.tensor([block]))
-    seen = torch.stack([d.observation for d in life.decisions[first : first + rollout + 1]])
-    assert torch.equal(got.observations[0], seen)
-    assert got.actions[0].tolist() == [d.step for d in expected]
-    assert got.versions[0].tolist() == [3 * d.step for d in expected]
-    assert torch.equal(got.log_probs[0], torch.tensor([d.log_prob for d in expected]))
-    assert torch.equal(got.learn[0], torch.tensor([d.learn for d in expected]))
-    assert torch.equal(got.discounts[0], torch.tensor([d.discount for d in expected]))
-    real = got.learn[0] > 0
-    assert torch.equal(got.rewards[0][real], torch.tensor([d.reward for d in expected])[real])
-    return [int(step) for step in got.actions[0][real]]
+    assert not got.learn[0, :skipped].any()
+    assert torch.isfinite(got.log_probs).all()
+    seen = torch.stack([d.observation for d in life.decisions[first + skipped : first + rollout + 1]])
+    assert torch.equal(got.observations[0, skipped:], seen)
+    actions, learn, rewards = got.actions[0, skipped:], got.learn[0, skipped:], got.rewards[0, skipped:]
+    assert actions.tolist() == [d.step for d in expected]
+    assert got.versions[0, skipped:].tolist() == [3 * d.step for d in expected]
+    assert torch.equal(got.log_probs[0, skipped:], torch.tensor([d.log_prob for d in expected]))
+    assert torch.equal(learn, torch.tensor([d.learn for d in expected]))
+    assert torch.equal(got.discounts[0, skipped:], torch.tensor([d.discount for d in expected]))
+    real = learn > 0
+    assert torch.equal(rewards[real], torch.tensor([d.reward for d in expected])[real])
+    return [int(step) for step in actions[real]]
+
+
+def test_an_agent_that_begins_late_finds_nothing_of_others_in_its_first_block() -> None:
+    """Agents begin at different rows of their first block. One whose process was slow to start must not train on what
+    another agent left in the rows before."""
+    store = ExperienceStore(make_spec(1, False), 2, 2, spare_blocks=2, discount=DISCOUNT, device=CPU)
+
+    def step(agent: int, time: int) -> list[int]:
+        placement = store.place(np.array([agent]), np.array([0 if time else FIRST], np.uint8))
+        one = np.ones(1, np.float32)
+        write(store, placement, torch.full((1, 3), float(agent)), one, np.array([agent]), -one)
+        return placement.finished
+
+    for time in range(20):
+        store.release(step(0, time))
+    (block,) = [block for time in range(2) for block in step(1, time)]
+    rollout = store.gather(torch.tensor([block]))
+    assert rollout.learn.tolist() == [[0.0, 1.0]]
+    assert rollout.observations[0, 1:].eq(1.0).all()
 
 
 def test_a_batch_of_rollouts_is_gathered_in_the_order_asked_for() -> None:
     store = ExperienceStore(make_spec(1, False), 3, 2, spare_blocks=6, discount=DISCOUNT, device=CPU)
+    store._row[:] = 0
     agents, finished = np.arange(3), []
     for time in range(3):
         flags = np.full(3, FIRST if time == 0 else 0, np.uint8)
@@ -254,6 +283,7 @@ def test_no_block_is_written_while_a_trainer_reads_it(
     queue = TrainingQueue(2 * batch, batch)
     spare = queue.capacity + (readers + 1) * batch + agents // 2
     store = ExperienceStore(make_spec(4, True), agents, rollout, spare, DISCOUNT, CPU)
+    begun = threading.Barrier(2)
     seen: list[list[tuple[int, int]]] = [[] for _ in range(readers)]
 
     def picture(agent: Any, time: Any) -> Any:
@@ -269,6 +299,8 @@ def test_no_block_is_written_while_a_trainer_reads_it(
             )
             rewards = np.full(len(mine), time, np.float32)
             write(store, placement, frames, rewards, np.full(len(mine), time), rewards)
+            if time == 0:
+                begun.wait(10)
             assert queue.put(placement.finished)
 
     def train(number: int) -> None:
@@ -283,25 +315,28 @@ def test_no_block_is_written_while_a_trainer_reads_it(
             store.release(blocks)
 
     def identify(rollouts: Any, row: int) -> tuple[int, int]:
-        """The agent and the time of a rollout's first step, after every number in it was checked against these."""
-        agent, begin = int(rollouts.observations[row, 0, 9, 0, 0]), int(rollouts.actions[row, 0])
+        """The agent and the time of a rollout's first row, after every number in it was checked against these. An
+        agent's first rollout may begin before time, with rows that hold nothing."""
+        agent, begin = int(rollouts.observations[row, -1, 9, 0, 0]), int(rollouts.actions[row, -1]) + 1 - rollout
         times = np.arange(begin, begin + rollout + 1)
+        lived = times[:-1] >= 0
         stacked = np.maximum(times[:, None] + np.arange(-3, 1), 0)  # [T + 1, S]
         expected = picture(np.full_like(stacked, agent), stacked).reshape(rollout + 1, 12)
-        got = rollouts.observations[row].numpy()
-        assert (got == expected[:, :, None, None]).all()
-        assert rollouts.actions[row].tolist() == times[:-1].tolist()
-        assert rollouts.rewards[row].tolist() == (times[:-1] + 1.0).tolist()
-        assert rollouts.learn[row].tolist() == [1.0] * rollout
+        got = rollouts.observations[row].numpy()[times >= 0]
+        assert (got == expected[times >= 0, :, None, None]).all()
+        assert rollouts.learn[row].tolist() == lived.astype(float).tolist()
+        assert rollouts.actions[row].numpy()[lived].tolist() == times[:-1][lived].tolist()
+        assert rollouts.rewards[row].numpy()[lived].tolist() == (times[:-1][lived] + 1.0).tolist()
         return agent, begin
 
     in_threads(readers, train)
     for thread in in_threads(2, predict):
-        thread.join(40)
-    whole = agents * ((each - 1) // rollout) // batch * batch
+        thread.join(20)
+    offsets = np.arange(agents) * rollout // agents
+    whole = int(((offsets + each - 1) // rollout).sum()) // batch * batch
     wait_until(lambda: sum(map(len, seen)) >= whole)
     queue.close()
     store.close()
     found = [rollout for some in seen for rollout in some]
     assert len(set(found)) == len(found) == whole
-    assert all(begin % rollout == 0 for _, begin in found)
+    assert all((begin + offsets[agent]) % rollout == 0 for agent, begin in found)

@@ -1,5 +1,7 @@
 """The agent: the only environment loop there is. It takes the action from its slot and leaves what came of it there."""
 
+import math
+
 from ga3c.agents.slots import EPISODE, FINAL, FIRST, TERMINAL, Slots
 from ga3c.envs.spec import Environment
 
@@ -27,6 +29,8 @@ class Agent:
         reward, terminated, truncated, life_lost = self._environment.step(
             int(self._slots.actions[self._index]), self._frame
         )
+        if not math.isfinite(reward):
+            raise ValueError(f"the environment gave a reward of {reward}")
         self._score += reward
         self._length += 1
         flags = 0
