@@ -45,17 +45,19 @@ def test_processes_that_map_the_memory_see_the_same_arrays(shape: tuple[int, ...
 
 
 def test_memory_has_no_name_and_goes_with_its_last_user() -> None:
-    def mapped() -> bool:
-        return "ga3c-slots" in Path("/proc/self/maps").read_text()
+    def mapped() -> int:
+        gc.collect()
+        return Path("/proc/self/maps").read_text().count("ga3c-slots")
 
     def in_shm() -> set[str]:
         return {name for name in os.listdir("/dev/shm") if "ga3c" in name}
 
     layout = (4, 1, (8,), "float32")
+    mapped_before = mapped()  # other tests' objects may not be gone yet
     descriptors = len(os.listdir("/proc/self/fd"))
     memory = SharedMemory(Slots.size(*layout))
     arrays = Slots(memory.buffer, *layout)
-    assert mapped()
+    assert mapped() == mapped_before + 1
     assert not in_shm()
     assert not os.get_inheritable(memory.fd)
     memory.close()
@@ -63,8 +65,7 @@ def test_memory_has_no_name_and_goes_with_its_last_user() -> None:
     assert arrays.frames.sum() == 96.0
     assert len(os.listdir("/proc/self/fd")) <= descriptors + 1  # mmap holds a descriptor of its own
     del memory, arrays
-    gc.collect()
-    assert not mapped()
+    assert mapped() == mapped_before
     assert len(os.listdir("/proc/self/fd")) == descriptors
     assert not in_shm()
 
@@ -74,6 +75,7 @@ def test_too_much_memory_is_refused_before_the_kernel_kills(monkeypatch: pytest.
     slots.check_memory(int(1.7 * 2**30), "This")
     with pytest.raises(UserError, match=r"^This needs 1.9 GiB .* only 2.0 GiB are available; use fewer --agents"):
         slots.check_memory(int(1.9 * 2**30), "This")
+    mapped_before = mapped()  # other tests' objects may not be gone yet
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(UserError, match=r"Sharing frames between processes needs 4\.0 GiB"):
         SharedMemory(2**32)
