@@ -13,8 +13,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ga3c import __version__, session
-from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
+from ga3c import __version__
+from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, Ui
 from ga3c.errors import RunFailed, UserError
 
 _STYLE = (tyro.conf.OmitArgPrefixes,)
@@ -32,7 +32,7 @@ class TrainArguments:
     """fast: what learns fastest here. paper: the GA3C paper's and its code's settings."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/ENV/DATE unless given."""
-    ui: session.Ui = "auto"
+    ui: Ui = "auto"
     """live: a view of the run; plain: lines; none: nothing; auto: live on a terminal, else plain."""
     run: RunConfig = field(default_factory=RunConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -53,7 +53,7 @@ class ResumeArguments:
     """A new limit of training minutes in all."""
     device: DeviceName | None = None
     """Go on on another device."""
-    ui: session.Ui = "auto"
+    ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
 
 
@@ -105,7 +105,12 @@ class EnvsArguments:
     """Only ids that contain this, or match it if it holds * or ?."""
 
 
+# Commands import what they need when they run: torch takes seconds, and `ga3c --help` or a typo need none of it.
+
+
 def train(arguments: Sequence[str]) -> None:
+    from ga3c import session
+
     args = parse_train(arguments)
     config = Config(args.env_id, args.preset, args.env, args.net, args.learn, args.engine, args.run)
     session.train(config, args.out, args.ui)
@@ -113,6 +118,8 @@ def train(arguments: Sequence[str]) -> None:
 
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
     """Reads the flags twice: first for those that decide the defaults, then over those defaults."""
+    from ga3c import session
+
     flags = [a for a in arguments if a not in ("-h", "--help")]
     first = tyro.cli(TrainArguments, args=flags, prog="ga3c train", config=_STYLE)
     base = session.base_config(first.env_id, first.preset, first.engine.device)
@@ -124,6 +131,8 @@ def parse_train(arguments: Sequence[str]) -> TrainArguments:
 
 def resume(arguments: Sequence[str]) -> None:
     args = tyro.cli(ResumeArguments, args=list(arguments), prog="ga3c resume", config=_STYLE)
+    from ga3c import session
+
     session.resume(args.folder, args.steps, args.minutes, args.device, args.ui)
 
 

@@ -42,6 +42,7 @@ class EnvConfig:
         _require(self.max_frames >= self.frame_skip, "max_frames", self.max_frames, "at least --frame-skip")
 
 
+Ui = Literal["auto", "live", "plain", "none"]
 NetName = Literal["auto", "small", "large", "nature", "mlp"]
 
 
@@ -226,6 +227,8 @@ def _build(cls: type, values: dict[str, Any]) -> Any:
         if get_origin(kind) is Literal:
             choices = get_args(kind)
             _require(value in choices, name, value, f"one of {', '.join(choices)}")
+        elif kind is int:
+            _require(type(value) is int, name, value, "a whole number")
         parts[name] = _build(kind, value) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else value
     return cls(**parts)
 

@@ -48,11 +48,11 @@ def _keep_freed_memory() -> None:
     took a third of an update on the CPU."""
     if sys.platform != "linux":
         return
-    trim_threshold, mmap_threshold, limit = -1, -3, 1 << 30
+    trim_threshold, mmap_threshold = -1, -3
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(trim_threshold, limit)
-        libc.mallopt(mmap_threshold, limit)
+    # 32 MiB is the most that every version takes. Where it is refused the defaults, which adapt, are better than half.
+    if hasattr(libc, "mallopt") and libc.mallopt(mmap_threshold, 32 << 20) == 1:
+        libc.mallopt(trim_threshold, 1 << 30)
 
 
 def page_lock(array: NDArray[Any]) -> Callable[[], None]:
@@ -63,6 +63,8 @@ def page_lock(array: NDArray[Any]) -> Callable[[], None]:
     runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     address = array.ctypes.data
     if int(runtime.cudaHostRegister(address, array.nbytes, 0)) != 0:
+        with contextlib.suppress(RuntimeError):
+            torch.zeros(1, device="cuda").add_(1)  # the next launch reports the refusal, and so clears it
         return lambda: None
     return lambda: runtime.cudaHostUnregister(address)
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -37,13 +38,13 @@ _GIF_PALETTES = "split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse
 
 
 class Scene(NamedTuple):
-    """What a person sees at one step."""
+    """What a person sees at one moment."""
 
     picture: Picture  # [H, W, 3], of even sides
     episode: int
     score: float
     over: bool
-    """The episode ended with this step."""
+    """The episode ended with it."""
 
 
 def show(
@@ -78,12 +79,16 @@ def scenes(trained: Trained, episodes: int, policy: Policy, seed: int) -> Genera
         for episode in range(1, episodes + 1):
             environment.reset(frames[0])
             score, first, over = 0.0, True, False
-            yield Scene(enlarge(environment.render(), spec), episode, score, over)
+            for picture in environment.render():
+                yield Scene(enlarge(picture, spec), episode, score, over)
             while not over:
                 (action,) = acting.act(row, frames, np.array([first]))
                 reward, terminated, truncated, _ = environment.step(int(action), frames[0])
                 score, first, over = score + reward, False, terminated or truncated
-                yield Scene(enlarge(environment.render(), spec), episode, score, over)
+                *pictures, last = environment.render()
+                for picture in pictures:
+                    yield Scene(enlarge(picture, spec), episode, score, over=False)
+                yield Scene(enlarge(last, spec), episode, score, over)
     finally:
         environment.close()
 
@@ -129,7 +134,7 @@ def _open_display() -> Any:
         pygame = importlib.import_module("pygame")
     except ImportError as error:
         raise UserError(
-            'Showing a window needs pygame: pip install "ga3c[play]"; or record with --video FILE.mp4.'
+            f"A window needs pygame: {sys.executable} -m pip install pygame-ce; or record with --video FILE.mp4."
         ) from error
     with contextlib.suppress(pygame.error):
         pygame.display.init()
@@ -260,4 +265,4 @@ def _ffmpeg() -> str:
     try:
         return str(importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe())
     except (ImportError, RuntimeError) as error:
-        raise UserError('Recording needs ffmpeg, which comes with: pip install "ga3c[video]".') from error
+        raise UserError(f"Recording needs ffmpeg: {sys.executable} -m pip install imageio-ffmpeg.") from error

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ga3c.agents.slots import Group
-from ga3c.agents.worker import REQUEST
+from ga3c.agents.slots import REQUEST, Group
 
 _CLOSE = 0xFFFFFFFF
 

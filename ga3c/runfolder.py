@@ -1,5 +1,6 @@
 """A run's folder: config.toml, metrics.csv, episodes.csv, TensorBoard events, logs and checkpoints."""
 
+import fcntl
 import os
 import time
 import tomllib
@@ -11,7 +12,7 @@ from ga3c.errors import UserError
 
 
 class RunFolder:
-    """The paths of a run, and its configuration on disk."""
+    """The paths of a run, its configuration on disk, and the right to write there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,26 +22,38 @@ class RunFolder:
         self._config = path / "config.toml"
 
     @staticmethod
-    def default(env_id: str) -> Path:
-        """runs/ENV/DATE under the current folder."""
-        name = env_id.replace("/", "-").replace(":", "-")
-        return Path("runs") / name / time.strftime("%Y-%m-%d_%H-%M-%S")
+    def default(config: Config) -> Path:
+        """runs/ENV/DATE under the current folder; the seed tells runs apart that start together."""
+        name = config.env_id.replace("/", "-").replace(":", "-")
+        return Path("runs") / name / time.strftime(f"%Y-%m-%d_%H-%M-%S_seed{config.run.seed}")
 
     def check_new(self) -> None:
-        """A folder that holds a run, or that is no folder at all, is not written to."""
-        if self._config.exists():
+        """A folder that holds a run, or that cannot be written, is refused before anything is done."""
+        # What a run leaves that was killed before its first checkpoint is nothing one could go on with.
+        if checkpoint.list_last(self.checkpoints):
             raise UserError(
                 f"{self.path} already holds a run; go on with `ga3c resume {self.path}`, or choose another --out."
             )
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"{self.path} is not a folder; choose another --out.")
         parent = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
-        if not os.access(parent, os.W_OK):
-            raise UserError(f"{parent} cannot be written to; choose another --out.")
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise UserError(f"{parent} is not a folder that can be written to; choose another --out.")
 
     def create(self, config: Config) -> None:
+        """Makes the folder this process's own and writes its configuration."""
         self.path.mkdir(parents=True, exist_ok=True)
+        self.lock()
+        self.check_new()
+        for name in ("metrics.csv", "episodes.csv"):
+            (self.path / name).unlink(missing_ok=True)
         self.write_config(config)
+
+    def lock(self) -> None:
+        """Keeps other processes from writing here while this one lives; the kernel lets go of it however it ends."""
+        self._lock = open(self.path / ".lock", "w", encoding="ascii")  # noqa: SIM115  (held to the end)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UserError(f"{self.path} is in use by another ga3c process.") from error
 
     def write_config(self, config: Config) -> None:
         temporary = self._config.with_name(".config.toml")
@@ -58,9 +71,7 @@ class RunFolder:
     def last_checkpoint(self) -> Path:
         paths = checkpoint.list_last(self.checkpoints)
         if not paths:
-            raise UserError(
-                f"{self.path} holds no checkpoint: the run ended before its first; start anew under another --out."
-            )
+            raise UserError(f"{self.path} holds no checkpoint: the run ended before its first; start it anew.")
         return paths[-1]
 
     def best_checkpoint(self) -> Path:

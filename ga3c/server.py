@@ -30,7 +30,7 @@ _TICK = 0.1
 _RECORD = 1.0
 """Seconds between records of metrics."""
 _SILENCE = 30.0
-"""Seconds without a step after which somebody must be told."""
+"""Seconds without a word from an agent process after which people are told."""
 _PATIENCE = 2.0
 """Seconds that agent processes get to end by themselves."""
 
@@ -38,21 +38,24 @@ _PATIENCE = 2.0
 class Server:
     """One run. Whoever reads `__init__` has seen who talks to whom."""
 
-    def __init__(self, config: Config, spec: EnvSpec, folder: RunFolder) -> None:
+    def __init__(self, config: Config, spec: EnvSpec, folder: RunFolder, start: int = 0) -> None:
+        """`start` is the number of steps that a resumed run has behind it."""
         engine, learn = config.engine, config.learn
         self.config = config
         self._folder = folder
+        self._sinks: list[Sink] = []
         self._best_saved = checkpoint.best_score(folder.checkpoints)
-        self._stop = threading.Event()
+        self._stopping = False
         self._reason = ""
         self._failure: RunFailed | None = None
+        self._failures = 0
+        self._shown_traceback = False
         where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed)
 
         workers = engine.workers or default_workers(engine.agents, where)
-        self.pool = AgentPool(
-            spec, config.env, engine.agents, workers, engine.prediction_batch, config.run.seed, folder.logs
-        )
+        seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
+        self.pool = AgentPool(spec, config.env, engine.agents, workers, engine.prediction_batch, seed, folder.logs)
         self._unlock = device.page_lock(self.pool.slots.frames) if where.type == "cuda" else None
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
@@ -64,7 +67,7 @@ class Server:
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
 
         def lane(number: int) -> device.Lane:
-            return device.Lane(where, seed=config.run.seed * 1000 + number)
+            return device.Lane(where, seed=seed * 1000 + number)
 
         self.predictors = [
             Predictor(n, self.pool, self.training_queue, self.store, self.model, lane(n), self.stats)
@@ -80,48 +83,44 @@ class Server:
         self.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
 
-    def run(self, sinks: Sequence[Sink]) -> Counters:
+    def run(self, sinks: Sequence[Sink]) -> None:
         """Trains until a limit is reached, somebody asks it to stop, or it cannot go on (RunFailed)."""
-        with self._signals():
+        self._sinks = list(sinks)
+        self._tell(f"Training {self.config.env_id} in {self._folder.path}.")
+        with self._signals():  # to the end: what would interrupt the last checkpoint must wait for it
             try:
                 self.pool.start()
                 for thread in (*self.predictors, *self.trainers):
                     thread.start()
                 self.stats.start_clock()
-                self._save(self._record(sinks))  # a run can be resumed from its first moment on
-                self._supervise(sinks)
+                self._save(self._record())  # a run can be resumed from its first moment on
+                self._supervise()
+            except OSError as error:
+                self._failure = RunFailed(f"The run stopped because the system refused something it needs: {error}.")
             finally:
                 self._shut_down()
-        counters = self._save(self._record(sinks))
+            counters = self._save(self._record())
         if self._failure is not None:
             raise self._failure
-        _tell(sinks, f"{self._reason} Checkpoint at {counters.steps:,} steps.")
-        return counters
+        self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.")
 
     def stop(self, reason: str) -> None:
-        """Asks the run to end; returns at once. Safe from any thread and from a signal handler."""
+        """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
         self._reason = self._reason or reason
-        self._stop.set()
+        self._stopping = True
 
     # -- supervision --------------------------------------------------------------------------------------------------
 
-    def _supervise(self, sinks: Sequence[Sink]) -> None:
-        failures = 0
-        watch = _Watch()
+    def _supervise(self) -> None:
         now = time.monotonic()
         next_record, next_checkpoint = now + _RECORD, now + self.config.run.checkpoint_seconds
-        while not self._stop.wait(_TICK):
-            for failure in self.pool.find_failed():
-                failures += 1
-                self._report(failure, failures, sinks)
-            for _ in range(self.pool.restart_failed()):
-                self.stats.restarted()
+        while not self._stopping:
+            time.sleep(_TICK)
+            self._care_for_agents()
             now = time.monotonic()
             if now >= next_record:
                 next_record = now + _RECORD
-                snapshot = self._record(sinks)
-                if watch.is_silent(snapshot.steps, now):
-                    _tell(sinks, f"No agent has made a step for {_SILENCE:.0f} s; an environment may hang.")
+                snapshot = self._record()
                 if now >= next_checkpoint:
                     next_checkpoint = now + self.config.run.checkpoint_seconds
                     self._save(snapshot)
@@ -131,20 +130,33 @@ class Server:
             elif self.stats.progress >= 1.0:
                 self.stop("The run is complete.")
 
-    def _report(self, failure: Failure, failures: int, sinks: Sequence[Sink]) -> None:
+    def _care_for_agents(self) -> None:
+        """Tells of agent processes that died or hang, and starts the dead anew unless that happened too often."""
+        for failure in self.pool.find_failed():
+            self._report(failure)
+        if self._failure is not None:
+            return
+        for _ in range(self.pool.restart_failed()):
+            self.stats.restarted()
+        for worker in self.pool.find_silent(_SILENCE):
+            self._tell(f"Agent process {worker} has not made a step for {_SILENCE:.0f} s; its environment may hang.")
+
+    def _report(self, failure: Failure) -> None:
+        self._failures += 1
         how = f"signal {-failure.exit_code}" if failure.exit_code < 0 else f"exit code {failure.exit_code}"
-        log = self._folder.logs / f"agents-{failure.worker:03d}.log"
-        if failures > self.config.engine.restarts:
+        allowed = self.config.engine.restarts
+        if self._failures > allowed:
             last_words = f"\n{failure.last_words}" if failure.last_words else ""
             self._failure = RunFailed(
-                f"Agent processes failed {failures} times, more than --restarts {self.config.engine.restarts} allows; "
-                f"the last was process {failure.worker} ({how}, log in {log}).{last_words}"
+                f"Agent processes failed {self._failures} times, more than --restarts {allowed} allows; "
+                f"the last was process {failure.worker} ({how}, log in {failure.log}).{last_words}"
             )
             self.stop("Agent processes failed too often.")
             return
-        _tell(sinks, f"Agent process {failure.worker} ended with {how}; it is started anew (failure {failures}).")
-        if failures == 1 and failure.last_words:
-            _tell(sinks, failure.last_words)
+        self._tell(f"Agent process {failure.worker} ended with {how}; it is started anew (failure {self._failures}).")
+        if failure.last_words and not self._shown_traceback:
+            self._shown_traceback = True
+            self._tell(failure.last_words)
 
     def _shut_down(self) -> None:
         """Ends every thread and process. Closing the queues is what ends the threads."""
@@ -160,7 +172,7 @@ class Server:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the run in order; outside the main thread there are none to take."""
+        """Ctrl-C, SIGTERM and a closed terminal end the run in order; outside the main thread none are taken."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -168,7 +180,10 @@ class Server:
         def handle(number: int, _: object) -> None:
             self.stop(f"Stopped by {signal.Signals(number).name}.")
 
-        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it on purpose
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, handle) for number in numbers}
         try:
             yield
         finally:
@@ -177,11 +192,26 @@ class Server:
 
     # -- what is kept and shown ---------------------------------------------------------------------------------------
 
-    def _record(self, sinks: Sequence[Sink]) -> Snapshot:
+    def _record(self) -> Snapshot:
         snapshot, episodes = self.stats.snapshot()
-        for sink in sinks:
-            sink.write(snapshot, episodes)
+        for sink in list(self._sinks):
+            try:
+                sink.write(snapshot, episodes)
+            except OSError as error:
+                self._drop(sink, error)
         return snapshot
+
+    def _tell(self, text: str) -> None:
+        for sink in list(self._sinks):
+            try:
+                sink.message(text)
+            except OSError as error:
+                self._drop(sink, error)
+
+    def _drop(self, sink: Sink, error: OSError) -> None:
+        """A terminal that is gone, or a full disk, is no reason to lose the training too."""
+        self._sinks.remove(sink)
+        self._tell(f"{type(sink).__name__} cannot be written any more ({error}) and is left out from now on.")
 
     def _save(self, snapshot: Snapshot) -> Counters:
         """Takes a checkpoint, and keeps it as the best too where it is. Its counters are those of the last record, so
@@ -220,27 +250,6 @@ class Server:
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
         )
-
-
-class _Watch:
-    """Notices when a run makes no steps any more, once for each time."""
-
-    def __init__(self) -> None:
-        self._steps = -1
-        self._since = 0.0
-        self._told = False
-
-    def is_silent(self, steps: int, now: float) -> bool:
-        if steps != self._steps:
-            self._steps, self._since, self._told = steps, now, False
-        due = not self._told and now - self._since >= _SILENCE
-        self._told = self._told or due
-        return due
-
-
-def _tell(sinks: Sequence[Sink], text: str) -> None:
-    for sink in sinks:
-        sink.message(text)
 
 
 def default_workers(agents: int, where: torch.device) -> int:

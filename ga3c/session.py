@@ -5,14 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
+import torch
 from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets
-from ga3c.config import Config, DeviceName, EnvConfig
-from ga3c.envs.spec import EnvSpec
-from ga3c.errors import RunFailed, UserError
+from ga3c.config import Config, DeviceName, EnvConfig, Ui
+from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
 from ga3c.server import Server
 from ga3c.sinks.base import Sink
@@ -22,8 +21,6 @@ from ga3c.sinks.plain import PlainSink
 from ga3c.sinks.tensorboard import TensorBoardSink
 from ga3c.stats import WINDOW
 
-Ui = Literal["auto", "live", "plain", "none"]
-
 
 def base_config(env_id: str, preset: presets.Preset, device_name: str) -> Config:
     """The preset's settings for an environment and a device."""
@@ -32,21 +29,13 @@ def base_config(env_id: str, preset: presets.Preset, device_name: str) -> Config
     return presets.base(preset, spec, on_cuda=where.type == "cuda")
 
 
-def describe(config: Config) -> EnvSpec:
-    """The environment as this run sees it: raw screens go to a GPU, and a CPU gets them preprocessed."""
-    on_cuda = device.choose(config.engine.device).type == "cuda"
-    return envs.describe(config.env_id, config.env, raw_screens=on_cuda)
-
-
 def train(config: Config, out: Path | None, ui: Ui) -> None:
     """A new run. Nothing is written before everything that can be wrong has been looked at."""
-    folder = RunFolder(out or RunFolder.default(config.env_id))
+    folder = RunFolder(out or RunFolder.default(config))
     folder.check_new()
-    spec = describe(config)
-    server = Server(config, spec, folder)
+    server = _build(config, folder, start=0)
     folder.create(config)
-    sinks = _sinks(config, folder, ui, purge_step=None)
-    _run(server, sinks)
+    _run(server, _sinks(config, folder, ui, purge_step=None))
 
 
 def resume(path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui) -> None:
@@ -68,21 +57,32 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
             f"{path} is complete: {counters.steps:,} steps in {counters.seconds / 60:.1f} minutes; "
             "give --steps or --minutes to go further."
         )
-    server = Server(config, describe(config), folder)
-    trim(path, counters.steps)
+    folder.lock()
+    server = _build(config, folder, start=counters.steps)
+    recent = [episode for episode in read_episodes(path) if episode.steps <= counters.steps][-WINDOW:]
     try:
-        server.resume(saved, read_episodes(path, last=WINDOW))
+        server.resume(saved, recent)
     except ValueError as error:
         raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
+    trim(path, counters.steps)
     folder.write_config(config)
     _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
+
+
+def _build(config: Config, folder: RunFolder, start: int) -> Server:
+    """The server with all its parts. Raw screens go to a GPU, and a CPU gets them preprocessed."""
+    on_cuda = device.choose(config.engine.device).type == "cuda"
+    spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)
+    try:
+        return Server(config, spec, folder, start)
+    except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
 
 
 def _run(server: Server, sinks: Sequence[Sink]) -> None:
     try:
         server.run(sinks)
-    except OSError as error:
-        raise RunFailed(f"The run stopped because the system refused something it needs: {error}.") from error
     finally:
         for sink in sinks:
             sink.close()

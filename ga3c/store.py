@@ -209,8 +209,6 @@ class ExperienceStore:
     def observe(self, frame: Tensor, age: Tensor) -> Tensor:
         """Observations [N, *observation] that end in the given frames. Where an episode is younger than the stack, its
         first frame stands for those before it."""
-        if self.stack == 1:
-            return self.frames.index_select(0, frame)
         rows = frame[:, None] - torch.minimum(self._back, age[:, None])  # [N, S]
         stacked = self.frames.index_select(0, rows.flatten())  # [N * S, *frame]
         return stacked.view(len(frame), *self._observation_shape)

@@ -230,7 +230,7 @@ def test_sticky_episodes_of_one_environment_differ() -> None:
 def test_describe() -> None:
     spec = envs.describe("ALE/Breakout-v5", EnvConfig(stack=3, frame_skip=2), raw_screens=False)
     assert (spec.source, spec.frame_shape, spec.observation_shape) == ("atari", (84, 84), (3, 84, 84))
-    assert (spec.num_actions, spec.frames_per_step, spec.frame_rate, spec.raw_screens) == (4, 2, 30.0, False)
+    assert (spec.num_actions, spec.frames_per_step, spec.frame_rate, spec.raw_screens) == (4, 2, 60.0, False)
     assert spec.is_picture
     assert spec.frame_dtype == "uint8"
     assert spec.stack == 3
@@ -247,17 +247,21 @@ def test_full_actions_are_the_joystick() -> None:
 
 
 @pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "ALE/KingKong-v5"])
-def test_render_is_the_current_screen(env_id: str) -> None:
+def test_render_shows_every_emulated_frame(env_id: str) -> None:
     config = EnvConfig(noop_max=30)
     spec = envs.describe(env_id, config, raw_screens=True)
-    env, pair = envs.make(env_id, config, raw_screens=True, seed=1), np.zeros(spec.frame_shape, np.uint8)
+    env = envs.make(env_id, config, raw_screens=True, seed=1, render=True)
+    pair = np.zeros(spec.frame_shape, np.uint8)
     colours = screens.colour_table(spec.frame_shape[1])
     for _ in range(3):
         env.reset(pair)
-        assert np.array_equal(env.render(), colours[pair[1]])
+        (picture,) = env.render()
+        assert np.array_equal(picture, colours[pair[1]])
         for _ in range(5):
             env.step(1, pair)
-            assert np.array_equal(env.render(), colours[pair[1]])
+            pictures = env.render()
+            assert len(pictures) == 4
+            assert np.array_equal(pictures[2:], colours[pair])
     env.close()
 
 

@@ -169,7 +169,8 @@ def test_render() -> None:
     assert envs.describe(env_id, CONFIG, False).frame_rate == 12.0
     env = envs.make(env_id, CONFIG, False, seed=1, render=True)
     env.reset(np.zeros(1, np.float32))
-    assert env.render().shape == (20, 30, 3)
+    (picture,) = env.render()
+    assert picture.shape == (20, 30, 3)
 
 
 @pytest.mark.parametrize(

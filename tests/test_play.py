@@ -125,8 +125,8 @@ def test_mp4_of_atari(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     save_run(tmp_path, "ALE/Pong-v5")
     assert cli.main(["play", str(tmp_path), "--video", str(video), "--max-seconds", "3"]) == 0
     about, pictures = read_video(video)
-    assert (about["fps"], about["size"]) == (15.0, (640, 420))
-    assert len(pictures) == 45
+    assert (about["fps"], about["size"]) == (60.0, (640, 420))
+    assert len(pictures) == 180
     brown = pictures[-1, 200, 320].astype(int)
     assert np.abs(brown - (144, 72, 17)).max() < 10  # the table
     assert f"{video}: 3.0 s of 640 x 420" in capsys.readouterr().out

@@ -250,6 +250,18 @@ def test_processes_die_with_a_server_that_was_killed(tmp_path: Path, wait_until:
     assert all(log.read_text() == "" for log in tmp_path.glob("*.log"))
 
 
+def test_a_process_that_hangs_is_told_once(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Sleeper-v0", agents=2, workers=1)
+    pool.start()
+    assert pool.find_silent(30.0) == []
+    requests = take_groups(pool, 2)
+    assert pool.find_silent(0.0) == []  # it waits for us, not we for it
+    answer(pool, requests)
+    wait_until(lambda: pool.find_silent(0.01) == [0])
+    assert pool.find_silent(0.01) == []
+    assert pool.find_failed() == []
+
+
 def test_limits_of_one_prediction(make_pool: MakePool) -> None:
     assert make_pool("toys:Countdown-v0", agents=6, workers=1, max_agents=64).max_agents == 6
     assert make_pool("toys:Countdown-v0", agents=6, workers=1, max_agents=4).max_agents == 4

@@ -88,7 +88,7 @@ def test_learns_cartpole(tmp_path: Path) -> None:
     assert played <= last_counters(tmp_path / "run").steps <= played + 16 * 500
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_in_order(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     with started("train", "ALE/Pong-v5", "--agents", 8, "--ui", "plain", "--out", folder) as process:
@@ -98,6 +98,7 @@ def test_a_signal_stops_in_order(tmp_path: Path, number: signal.Signals) -> None
         os.kill(process.pid, number)
         output, _ = process.communicate(timeout=5)
     assert process.returncode == 0
+    assert f"Training ALE/Pong-v5 in {folder}." in output
     assert f"Stopped by {number.name}" in output
     assert not any(map(is_alive, agents))
     assert last_counters(folder).steps == int(rows(folder)[-1]["steps"]) > 0
@@ -201,6 +202,24 @@ def test_a_folder_with_a_run_and_a_damaged_checkpoint_are_refused(tmp_path: Path
         assert "is damaged" in done.stderr
         assert "Traceback" not in done.stderr
     assert sorted(p.name for p in folder.rglob("*")) == before
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with started("train", "CartPole-v1", "--agents", 2, "--ui", "none", "--out", folder):
+        wait_for(lambda: bool(checkpoint.list_last(folder / "checkpoints")), "the first checkpoint")
+        before = sorted(folder.rglob("*.toml"))
+        done = run("resume", folder)
+        assert done.returncode == 2
+        assert "in use by another ga3c process" in done.stderr
+        assert sorted(folder.rglob("*.toml")) == before
+
+
+def test_one_frame_is_an_observation_too(tmp_path: Path) -> None:
+    flags = ("--stack", 1, "--agents", 2, "--rollout", 5, "--steps", 200, "--ui", "none", "--out", tmp_path / "run")
+    done = run("train", "ALE/Pong-v5", *flags)
+    assert done.returncode == 0, done.stderr
+    assert last_counters(tmp_path / "run").updates > 0
 
 
 @pytest.mark.parametrize(("agents", "predictors", "trainers"), [(2, 1, 4), (16, 4, 1), (64, 3, 3)])

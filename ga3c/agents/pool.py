@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ class Failure:
 
     worker: int
     exit_code: int
+    log: Path
     last_words: str
     """The end of what it wrote to its log in this life: a traceback, if an environment raised."""
 
@@ -37,6 +40,7 @@ class _Worker:
         self.reply_fd = reply_fd
         self.log_start = log_start
         self.failed = False
+        self.silent = False
 
 
 class AgentPool:
@@ -61,12 +65,14 @@ class AgentPool:
         self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
+        self._answered_ns = [0] * len(self.groups)
 
     def start(self) -> None:
         """Starts every process; each asks for its first actions as soon as its environments are up."""
         self._log_folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            self._workers = [self._spawn(worker, 0) for worker in range(len(self._of_worker))]
+            for worker in range(len(self._of_worker)):
+                self._workers.append(self._spawn(worker, 0))
 
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes the groups whose actions lie in their slots. A process that died meanwhile is passed over."""
@@ -75,6 +81,7 @@ class AgentPool:
                 worker = self._workers[request.group.worker]
                 if worker.failed or worker.incarnation != request.incarnation:
                     continue
+                self._answered_ns[request.group.number] = time.monotonic_ns()
                 with contextlib.suppress(BrokenPipeError):  # dead, and `find_failed` will see it
                     os.write(worker.reply_fd, bytes((self._reply_of[request.group.number],)))
 
@@ -88,9 +95,25 @@ class AgentPool:
                     continue
                 worker.failed = True
                 os.close(worker.reply_fd)
+                _kill_session(worker.process.pid)
                 self.queue.disown(self._of_worker[number], worker.incarnation + 1)
-                failures.append(Failure(number, code, self._last_words(number, worker)))
+                failures.append(Failure(number, code, self._log_path(number), self._last_words(number, worker)))
         return failures
+
+    def find_silent(self, seconds: float) -> list[int]:
+        """Processes with a group that was given its actions so long ago and has not asked since, each told once."""
+        overdue = time.monotonic_ns() - int(seconds * 1e9)
+        silent = []
+        with self._lock:
+            for number, worker in enumerate(self._workers):
+                hangs = any(
+                    self.slots.posted_ns[group.start] < self._answered_ns[group.number] < overdue
+                    for group in self._of_worker[number]
+                )
+                if hangs and not worker.silent and not worker.failed:
+                    silent.append(number)
+                worker.silent = hangs
+        return silent
 
     def restart_failed(self) -> int:
         """Starts dead processes anew, each once no predictor holds a request of its former life."""
@@ -111,18 +134,20 @@ class AgentPool:
             for worker in self._workers:
                 if not worker.failed:
                     os.close(worker.reply_fd)
+            deadline = time.monotonic() + patience
             for worker in self._workers:
-                try:
-                    worker.process.wait(patience)
-                except subprocess.TimeoutExpired:
-                    patience = 0.0  # whoever comes after had as long
-                    worker.process.kill()
-                    worker.process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(max(0.0, deadline - time.monotonic()))
+                _kill_session(worker.process.pid)
+                worker.process.wait()
             self._workers = []
         self._memory.close()
         self.queue.release()
 
     def _spawn(self, number: int, incarnation: int) -> _Worker:
+        # A new life has from now on to ask for the first time.
+        for group in self._of_worker[number]:
+            self._answered_ns[group.number] = time.monotonic_ns()
         child_fd, reply_fd = os.pipe()
         task = Task(
             env_id=self.spec.id, env=self._env, raw_screens=self.spec.raw_screens, frame_shape=self.spec.frame_shape,
@@ -152,6 +177,12 @@ class AgentPool:
             end = log.seek(0, os.SEEK_END)
             log.seek(max(worker.log_start, end - _LOG_TAIL))
             return log.read().decode(errors="replace").strip()
+
+
+def _kill_session(leader: int) -> None:
+    """Ends an agent process and whatever its environments have started: each process leads a session of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _child_environment() -> dict[str, str]:

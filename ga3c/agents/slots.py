@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import struct
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ FINAL = 4
 """The frame is the last of a truncated episode: it is only valued, the action that comes back is ignored."""
 EPISODE = 8
 """An episode ended with the action before: `scores` and `lengths` hold it."""
+
+REQUEST = struct.Struct("<II")
+"""What goes through the prediction queue: the group that asks, and which incarnation of its process it was."""
 
 _ALIGNMENT = 4096
 
@@ -118,6 +122,8 @@ class SharedMemory:
             self.fd, path = tempfile.mkstemp(prefix="ga3c-slots-")
             os.unlink(path)
         os.ftruncate(self.fd, size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self.fd, 0, size)  # taken now, so that whoever looks next at what is available sees it
         self.buffer = mmap.mmap(self.fd, size)
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ import json
 import mmap
 import os
 import signal
-import struct
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -13,11 +12,8 @@ from typing import Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
-from ga3c.agents.slots import Group, Slots
+from ga3c.agents.slots import REQUEST, Group, Slots
 from ga3c.config import EnvConfig
-
-REQUEST = struct.Struct("<II")
-"""One request: the group that asks, and which incarnation of its process wrote it."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +66,23 @@ def run(task: Task) -> None:
         slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
 
-    by_reply = dict(enumerate(task.groups))
-    before = time.monotonic_ns()
-    for group in task.groups:
-        step(group)
-    while True:
-        asleep = time.monotonic_ns()
-        slots.stepping_ns[task.worker] += asleep - before
-        replies = os.read(task.reply_fd, len(by_reply))
+    try:
         before = time.monotonic_ns()
-        slots.waiting_ns[task.worker] += before - asleep
-        if not replies:
-            return
-        for reply in replies:
-            step(by_reply[reply])
+        for group in task.groups:
+            step(group)
+        while True:
+            asleep = time.monotonic_ns()
+            slots.stepping_ns[task.worker] += asleep - before
+            replies = os.read(task.reply_fd, len(task.groups))  # a byte for each group that may go on
+            before = time.monotonic_ns()
+            slots.waiting_ns[task.worker] += before - asleep
+            if not replies:
+                return
+            for reply in replies:
+                step(task.groups[reply])
+    finally:
+        for agent in (agent for group in agents.values() for agent in group):
+            agent.close()
 
 
 def die_with_parent() -> None:

@@ -29,5 +29,5 @@ def make(env_id: str, config: EnvConfig, raw_screens: bool, seed: int, *, render
     from ga3c.envs import atari, gym
 
     if atari.is_atari(registered.entry_point, registered.kwargs):
-        return atari.AtariEnvironment(atari.game_of(registered.kwargs), config, raw_screens, seed)
+        return atari.AtariEnvironment(atari.game_of(registered.kwargs), config, raw_screens, seed, render)
     return gym.GymEnvironment(env_id, seed, render)

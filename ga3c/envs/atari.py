@@ -64,14 +64,14 @@ def describe(env_id: str, game: Game, config: EnvConfig, raw_screens: bool) -> E
         num_actions=len(_actions(ale, config)),
         frames_per_step=config.frame_skip,
         raw_screens=raw_screens,
-        frame_rate=FRAMES_PER_SECOND / config.frame_skip,
+        frame_rate=FRAMES_PER_SECOND,
     )
 
 
 class AtariEnvironment:
     """One game. Frames are 84 x 84 greys, or the two last screens in palette bytes for the device to make them from."""
 
-    def __init__(self, game: Game, config: EnvConfig, raw_screens: bool, seed: int) -> None:
+    def __init__(self, game: Game, config: EnvConfig, raw_screens: bool, seed: int, render: bool) -> None:
         self._ale = _load(game, config.sticky, seed)
         self._actions = _actions(self._ale, config)
         self._game = game
@@ -84,8 +84,9 @@ class AtariEnvironment:
         self._shrinker = screens.Shrinker(self._height, width)
         self._frames = 0
         self._lives = 0
-        self._first_screen: NDArray[np.uint8] | None = None
-        """The screen after a reset, while no frame has been emulated since."""
+        self._render = render
+        self._pictures: list[NDArray[np.uint8]] = []
+        """All emulated frames of the last step in colour, if somebody is to see them."""
 
     def reset(self, out: Frame) -> None:
         starts = _starts(self._game, self._config.noop_max)
@@ -94,7 +95,8 @@ class AtariEnvironment:
         self._ale.restoreState(start.state)
         self._frames = 0
         self._lives = self._ale.lives()
-        self._first_screen = start.screen
+        if self._render:
+            self._pictures = [screens.colour_table(self._height)[start.screen]]
         if self._raw:
             out[...] = start.screen  # both screens alike
         else:
@@ -105,8 +107,11 @@ class AtariEnvironment:
         ale, joystick = self._ale, self._actions[action]
         frames = min(self._config.frame_skip, self._config.max_frames - self._frames)
         reward, over, paired = 0, False, False
+        self._pictures = []
         for left in reversed(range(frames)):
             reward += ale.act(joystick)
+            if self._render:
+                self._pictures.append(ale.getScreenRGB())
             over = ale.game_over()
             if over:
                 break
@@ -114,16 +119,13 @@ class AtariEnvironment:
                 self._see_older(out)
                 paired = True
         self._see_newer(out, paired)
-        self._first_screen = None
         self._frames += frames
         lives = ale.lives()
         life_lost, self._lives = lives < self._lives, lives
         return Transition(float(reward), over, not over and self._frames >= self._config.max_frames, life_lost)
 
-    def render(self) -> NDArray[np.uint8]:
-        if self._first_screen is not None:
-            return screens.colour_table(self._height)[self._first_screen]
-        return self._ale.getScreenRGB()
+    def render(self) -> list[NDArray[np.uint8]]:
+        return self._pictures
 
     def close(self) -> None:
         """Nothing to do: the emulator lives and dies with the object."""

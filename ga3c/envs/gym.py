@@ -79,7 +79,7 @@ class GymEnvironment:
         self._write(observation, out)
         return Transition(float(reward), bool(terminated), bool(truncated), False)
 
-    def render(self) -> NDArray[np.uint8]:
+    def render(self) -> list[NDArray[np.uint8]]:
         name = self._env.spec.id if self._env.spec else "The environment"
         try:
             picture: Any = self._env.render()
@@ -87,7 +87,7 @@ class GymEnvironment:
             raise UserError(f"{name} needs a package to draw itself: {_sentence(error)}") from error
         if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
             raise UserError(f"{name} gives no coloured pictures to show.")
-        return picture.astype(np.uint8, copy=False)
+        return [picture.astype(np.uint8, copy=False)]
 
     def close(self) -> None:
         self._env.close()
@@ -99,6 +99,8 @@ class GymEnvironment:
             out[...] = np.reshape(observation, -1)
         else:
             out[...] = spaces.flatten(self._env.observation_space, observation)
+        if self._layout.axes is None and not np.isfinite(out).all():
+            raise ValueError(f"the environment gave an observation that is not finite: {observation}")
 
 
 def _construct(env_id: str, render: bool) -> gymnasium.Env[Any, Any]:

@@ -30,7 +30,7 @@ class EnvSpec:
     raw_screens: bool
     """Frames are palette screens, and the device makes them grey, takes the maximum and resizes."""
     frame_rate: float
-    """Agent steps per second at the game's own speed, for showing it to people."""
+    """Pictures per second at the game's own speed, for showing it to people."""
 
     @property
     def is_picture(self) -> bool:
@@ -56,7 +56,7 @@ class Environment(Protocol):
     def step(self, action: int, out: Frame) -> Transition:
         """Acts once and writes the frame that follows into `out`, also when the episode ended with it."""
 
-    def render(self) -> NDArray[np.uint8]:
-        """The picture a person would see now, [H, W, 3]."""
+    def render(self) -> list[NDArray[np.uint8]]:
+        """The pictures a person would have seen since the last reset or step began, [H, W, 3] each."""
 
     def close(self) -> None: ...

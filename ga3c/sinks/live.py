@@ -46,7 +46,12 @@ class LiveSink:
         self._refresh()
 
     def message(self, text: str) -> None:
-        self._dashboard.message(text)
+        lines = text.strip().splitlines()
+        if len(lines) > 1:
+            # A traceback: above the view, where all of it can be read; its last line says what it is about.
+            self._live.start()
+            self._console.print(text, markup=False, highlight=False)
+        self._dashboard.message(lines[-1])
         self._refresh()
 
     def close(self) -> None:
