@@ -400,6 +400,17 @@ def test_live_sink_leaves_its_last_view() -> None:
     assert "-19.5" in text
 
 
+def test_live_sink_shows_a_traceback_whole() -> None:
+    stream = io.StringIO()
+    sink: Sink = LiveSink(
+        Console(file=stream, width=80, height=24, force_terminal=True), Dashboard("Env-v0", [], "runs/1")
+    )
+    sink.message('Traceback (most recent call last):\n  File "env.py", line 3, in step\nValueError: no more')
+    sink.close()
+    assert 'File "env.py", line 3, in step' in stream.getvalue()
+    assert stream.getvalue().count("ValueError: no more") >= 2  # above the view, and as its latest message
+
+
 def test_a_live_sink_that_showed_nothing_closes_quietly() -> None:
     stream = io.StringIO()
     LiveSink(Console(file=stream, force_terminal=True), Dashboard("CartPole-v1", [], "runs/1")).close()
