@@ -73,8 +73,8 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             rollout=10,
             batch_rollouts=4,
             correction="vtrace",
-            entropy_weight=0.006,
-            entropy_weight_end=0.0,
+            entropy_weight=0.01,
+            entropy_weight_end=0.01,
             learning_rate=1e-3,
             learning_rate_end=2e-4,
             optimiser_epsilon=0.01,
@@ -86,7 +86,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 4_000_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 5_300_000),
     )
 
 
