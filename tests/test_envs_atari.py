@@ -240,10 +240,19 @@ def test_describe() -> None:
 
 
 def test_full_actions_are_the_joystick() -> None:
-    env, out = envs.make("ALE/Pong-v5", EnvConfig(full_actions=True), raw_screens=False, seed=1), frame()
-    env.reset(out)
-    for action in range(18):
-        env.step(action, out)
+    """Number 3 of all actions is right, which is number 2 of Pong's own."""
+    seen = []
+    for full, action in ((True, 3), (False, 2), (True, 0)):
+        env = envs.make("ALE/Pong-v5", EnvConfig(full_actions=full, noop_max=0), raw_screens=False, seed=1)
+        out = frame()
+        env.reset(out)
+        seen.append(np.stack([screen for _, screen in play(env, [action] * 40)]))
+    assert np.array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[0], seen[2])
+    env = envs.make("ALE/Pong-v5", EnvConfig(full_actions=True), raw_screens=False, seed=1)
+    env.reset(frame())
+    with pytest.raises(IndexError):
+        env.step(18, frame())
 
 
 @pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "ALE/KingKong-v5"])

@@ -174,6 +174,8 @@ def test_a_restarted_process_is_heard_again(make_engine: MakeEngine, wait_until:
     at_least = engine.stats.steps + 500
     wait_until(lambda: engine.stats.failure or engine.stats.steps > at_least)
     wait_until(lambda: (engine.pool.slots.frames[2:, 0] > 20).all())
+    assert engine.stats.failure is None
+    assert [failure.worker for failure in failures] == [1]
 
 
 @pytest.mark.parametrize("who", ["predictor-0", "trainer-0"])
