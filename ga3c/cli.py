@@ -1,4 +1,4 @@
-"""What a person types: `ga3c train`, `resume`, `eval`, `play` and `envs`."""
+"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `envs` and `bench`."""
 
 import dataclasses
 import difflib
@@ -13,11 +13,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ga3c import __version__
+from ga3c import __version__, flags
 from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, Ui
 from ga3c.errors import RunFailed, UserError
-
-_STYLE = (tyro.conf.OmitArgPrefixes,)
 
 
 @dataclass(frozen=True)
@@ -117,41 +115,39 @@ def train(arguments: Sequence[str]) -> None:
 
 
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
-    """Reads the flags twice: first for those that decide the defaults, then over those defaults."""
-    from ga3c import session
+    """The settings of a run: the preset's, and over them what was typed."""
 
-    flags = [a for a in arguments if a not in ("-h", "--help")]
-    first = tyro.cli(TrainArguments, args=flags, prog="ga3c train", config=_STYLE)
-    base = session.base_config(first.env_id, first.preset, first.engine.device)
-    # A preset's number of steps is for runs that are given no limit of their own.
-    run = dataclasses.replace(base.run, steps=0) if first.run.minutes else base.run
-    defaults = TrainArguments(base.env_id, base.preset, None, "auto", run, base.engine, base.net, base.learn, base.env)
-    return tyro.cli(TrainArguments, args=list(arguments), default=defaults, prog="ga3c train", config=_STYLE)
+    def without_steps(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
+        # A preset's number of steps is for runs that are given no limit of their own.
+        run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
+        return dataclasses.replace(defaults, run=run)
+
+    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=without_steps)
 
 
 def resume(arguments: Sequence[str]) -> None:
-    args = tyro.cli(ResumeArguments, args=list(arguments), prog="ga3c resume", config=_STYLE)
+    args = tyro.cli(ResumeArguments, args=list(arguments), prog="ga3c resume", config=flags.STYLE)
     from ga3c import session
 
     session.resume(args.folder, args.steps, args.minutes, args.device, args.ui)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
-    args = tyro.cli(EvalArguments, args=list(arguments), prog="ga3c eval", config=_STYLE)
+    args = tyro.cli(EvalArguments, args=list(arguments), prog="ga3c eval", config=flags.STYLE)
     from ga3c import evaluate
 
     evaluate.report(args.folder, args.episodes, args.policy, args.checkpoint, args.seed, args.device, args.json)
 
 
 def play(arguments: Sequence[str]) -> None:
-    args = tyro.cli(PlayArguments, args=list(arguments), prog="ga3c play", config=_STYLE)
+    args = tyro.cli(PlayArguments, args=list(arguments), prog="ga3c play", config=flags.STYLE)
     from ga3c import play
 
     play.show(args.folder, args.video, args.episodes, args.max_seconds, args.policy, args.checkpoint, args.seed)
 
 
 def environments(arguments: Sequence[str]) -> None:
-    args = tyro.cli(EnvsArguments, args=list(arguments), prog="ga3c envs", config=_STYLE)
+    args = tyro.cli(EnvsArguments, args=list(arguments), prog="ga3c envs", config=flags.STYLE)
     from ga3c.envs import catalog
 
     entries = catalog.list_ids(args.pattern)
@@ -166,12 +162,19 @@ def environments(arguments: Sequence[str]) -> None:
     Console().print(table)
 
 
+def bench(arguments: Sequence[str]) -> None:
+    from ga3c import bench
+
+    bench.run(arguments)
+
+
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
     "train": (train, "train an agent on any Gymnasium environment with discrete actions"),
     "resume": (resume, "go on with a run from its last checkpoint"),
     "eval": (evaluate, "play whole episodes and report raw scores"),
     "play": (play, "watch a trained agent, or record a video"),
     "envs": (environments, "list the environments that can be trained here"),
+    "bench": (bench, "measure how fast this machine trains, and where the time goes"),
 }
 
 

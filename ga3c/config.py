@@ -56,6 +56,8 @@ class NetConfig:
     """Stride of the first layer of `large`: 4, 3, 2 or 1 (the paper's footnote 4)."""
     init: Literal["fan-in", "orthogonal"] = "fan-in"
     """How weights start: uniform in 1/sqrt(fan-in) (A3C and the 2016 code) or orthogonal."""
+    precision: Literal["fp32", "tf32", "bf16"] = "tf32"
+    """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
 
     def __post_init__(self) -> None:
         _require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
@@ -79,6 +81,16 @@ class LearnConfig:
     """V-trace: ceiling of the importance weight of a step's own error."""
     c_clip: float = 1.0
     """V-trace: ceiling of the importance weight that carries errors back."""
+    trace_decay: float = 1.0
+    """V-trace: lambda, by which an error counts less with every step it is carried back."""
+    ratio_clip: float = 0.0
+    """Steps whose action has become likelier or unlikelier by more than this share teach no more (PPO; 0: off)."""
+    normalise_advantages: bool = False
+    """Bring the advantages of a batch to mean 0 and deviation 1."""
+    reuse: int = 1
+    """Updates per batch of new rollouts: one from it, the others from rollouts drawn from --reuse-window."""
+    reuse_window: int = 64
+    """How many of its last rollouts a trainer keeps to draw from (with --reuse above 1)."""
     reduction: Literal["sum", "mean"] = "sum"
     """Losses are summed over a batch's steps (the paper) or averaged."""
     value_weight: float = 0.5
@@ -105,6 +117,13 @@ class LearnConfig:
         _require(1 <= self.rollout <= 1024, "rollout", self.rollout, "between 1 and 1024")
         _require(1 <= self.batch_rollouts <= 4096, "batch_rollouts", self.batch_rollouts, "between 1 and 4096")
         _require(0.0 < self.log_epsilon < 0.1, "log_epsilon", self.log_epsilon, "above 0 and below 0.1")
+        _require(0.0 <= self.trace_decay <= 1.0, "trace_decay", self.trace_decay, "between 0 and 1")
+        _require(0.0 <= self.ratio_clip < 1.0, "ratio_clip", self.ratio_clip, "at least 0 and less than 1")
+        _require(1 <= self.reuse <= 64, "reuse", self.reuse, "between 1 and 64")
+        _require(1 <= self.reuse_window <= 65_536, "reuse_window", self.reuse_window, "between 1 and 65536")
+        batch = self.batch_rollouts
+        enough = self.reuse == 1 or self.reuse_window >= batch
+        _require(enough, "reuse_window", self.reuse_window, f"at least --batch-rollouts, which is {batch}")
         for name in ("rho_clip", "c_clip", "learning_rate", "optimiser_epsilon"):
             value = getattr(self, name)
             _require(0.0 < value < math.inf, name, value, "above 0")

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,12 +29,12 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def prepare(where: torch.device, threads: int, seed: int) -> None:
+def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> None:
     """Process-wide settings of torch and of the memory below it."""
     torch.manual_seed(seed)
     if where.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.allow_tf32 = True
+        torch.set_float32_matmul_precision("high" if tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = tf32
         torch.set_num_threads(1)
     else:
         # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
@@ -76,12 +77,17 @@ class Lane:
     kernels. On the CPU a step is called as it is: both run the same function over the same tensors.
     """
 
-    def __init__(self, device: torch.device, seed: int) -> None:
+    def __init__(self, device: torch.device, seed: int, urgent: bool = False) -> None:
+        """The device's scheduler prefers the work of an `urgent` lane."""
         self.device = device
         self.generator = torch.Generator(device).manual_seed(seed)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self._done = torch.cuda.Event(blocking=True) if self._stream else None  # type: ignore[no-untyped-call]
+        self._stream: Any = None
         self._pool: Any = None
+        self._launched = 0
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
+            # A wait for a blocking event sleeps: it holds no lock and no core.
+            self._begun, self._done = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))  # type: ignore[no-untyped-call]
 
     @property
     def captures(self) -> bool:
@@ -118,8 +124,16 @@ class Lane:
         """Inside it, copies and launches go to this lane."""
         return torch.cuda.stream(self._stream) if self._stream is not None else contextlib.nullcontext()
 
-    def synchronize(self) -> None:
-        """Waits until everything sent to this lane is done. The wait sleeps; it holds no lock and no core."""
-        if self._stream is not None and self._done is not None:
-            self._done.record(self._stream)
-            self._done.synchronize()
+    def begin(self) -> None:
+        """The device's time is counted from here on, until `finish`."""
+        self._launched = time.monotonic_ns()
+        if self._stream is not None:
+            self._begun.record(self._stream)
+
+    def finish(self) -> int:
+        """Waits until everything sent to this lane is done, and gives the nanoseconds of the device since `begin`."""
+        if self._stream is None:
+            return time.monotonic_ns() - self._launched
+        self._done.record(self._stream)
+        self._done.synchronize()
+        return int(self._begun.elapsed_time(self._done) * 1e6)

@@ -28,10 +28,9 @@ class Model:
         """Updates made so far; a prediction is stamped with it."""
         return self._version
 
-    def count_update(self) -> int:
+    def count_updates(self, count: int) -> None:
         with self._lock:
-            self._version += 1
-            return self._version
+            self._version += count
 
     def reader(self) -> Network:
         """A network over the shared weights, for predictions."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import EPISODE
@@ -17,9 +18,22 @@ from ga3c.queues import Request, TrainingQueue
 from ga3c.stats import Ended, Stats
 from ga3c.store import Closed, ExperienceStore, Placement
 
-# Rows of the two small tables that go to the device with each batch.
+# Rows of the table that goes to the device with each batch. The last three hold the bits of floats.
 _FRAME, _AGE, _AGE_ROW, _STEP, _LAST_STEP, _VERSION, _CARRY_FROM, _CARRY_TO, _CARRY_AGE = range(9)
-_REWARD, _DISCOUNT, _LEARN = range(3)
+_REWARD, _DISCOUNT, _LEARN = range(9, 12)
+_ROWS = 12
+
+
+class _Table:
+    """What the device is told of a batch of one size, on the host and there, without a view made anew each time."""
+
+    def __init__(self, size: int, host: Tensor, device: Tensor) -> None:
+        self.host = host[: _ROWS * size]
+        self.device = device[: _ROWS * size]
+        self.integers = self.host.view(_ROWS, size).numpy()
+        self.floats = self.integers.view(np.float64)
+        self.device_integers = self.device.view(_ROWS, size)
+        self.device_floats = self.device_integers[_REWARD:].view(torch.float64)
 
 
 class Predictor(threading.Thread):
@@ -51,10 +65,12 @@ class Predictor(threading.Thread):
         frame_dtype = self._slot_frames.dtype
         self._frames = torch.zeros(max_agents, *spec.frame_shape, dtype=frame_dtype, device=lane.device)
         self._host_actions = lane.host_buffer(max_agents, dtype=torch.int64)
-        self._host_integers = lane.host_buffer(9 * max_agents, dtype=torch.int64)
-        self._host_floats = lane.host_buffer(3 * max_agents, dtype=torch.float32)
-        self._integers = torch.zeros(9 * max_agents, dtype=torch.int64, device=lane.device)
-        self._floats = torch.zeros(3 * max_agents, device=lane.device)
+        self._actions = self._host_actions.numpy()
+        self._host_table = lane.host_buffer(_ROWS * max_agents, dtype=torch.int64)
+        self._device_table = torch.zeros(_ROWS * max_agents, dtype=torch.int64, device=lane.device)
+        self._tables: dict[int, _Table] = {}
+        self._agents_of = [np.arange(group.start, group.stop) for group in pool.groups]
+        self._frames_of = [self._slot_frames[group.start : group.stop] for group in pool.groups]
         self._graphs = self._capture(max_agents)
 
     def run(self) -> None:
@@ -72,13 +88,16 @@ class Predictor(threading.Thread):
 
     def _predict(self, requests: Sequence[Request], waited: int) -> None:
         begin = time.monotonic_ns()
-        agents = np.concatenate([np.arange(r.group.start, r.group.stop) for r in requests])
+        agents = np.concatenate([self._agents_of[request.group.number] for request in requests])
         flags = self._slots.flags[agents]
         placement = self._store.place(agents, flags)
         size = self._upload(requests, agents, placement)
+        launch = time.monotonic_ns()
+        self._lane.begin()
         self._launch(size, len(placement.carry_to))
-        self._lane.synchronize()
-        self._slots.actions[agents] = self._host_actions[: len(agents)].numpy()
+        self._lane.finish()
+        done = time.monotonic_ns()
+        self._slots.actions[agents] = self._actions[: len(agents)]
         ended = self._ended(agents[(flags & EPISODE) != 0])
         agents_waited = int((time.monotonic_ns() - self._slots.posted_ns[agents]).sum())
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
@@ -86,20 +105,20 @@ class Predictor(threading.Thread):
         self._pool.reply(requests)
         replied = time.monotonic_ns()
         self._training_queue.put(placement.finished)
-        end = time.monotonic_ns()
-        blocked = placement.waited + end - replied
+        put = time.monotonic_ns() - replied
         self._stats.predicted(
             agents=len(agents), steps=placement.steps, ended=ended, agents_waited=agents_waited, waited=waited,
-            blocked=blocked, busy=end - begin - blocked,
+            blocked=placement.waited + put, preparing=launch - begin - placement.waited, predicting=done - launch,
+            replying=replied - done,
         )  # fmt: skip
 
     def _upload(self, requests: Sequence[Request], agents: NDArray[np.int64], placement: Placement) -> int:
         """Fills the inputs for one batch and returns its size, padded to one that was captured."""
         count, carried = len(agents), len(placement.carry_to)
         size = self._padded(count)
-        integers = self._host_integers[: 9 * size].view(9, size).numpy()
-        floats = self._host_floats[: 3 * size].view(3, size).numpy()
-        self._pad(integers, count, carried)
+        table = self._table(size)
+        self._pad(table, count, carried)
+        integers, floats = table.integers, table.floats
         integers[_FRAME, :count] = placement.frame
         integers[_AGE, :count] = placement.age
         integers[_AGE_ROW, :count] = placement.age_row
@@ -112,35 +131,41 @@ class Predictor(threading.Thread):
         floats[_REWARD, :count] = self._slots.rewards[agents]
         floats[_DISCOUNT, :count] = placement.discount
         floats[_LEARN, :count] = placement.learn
-        self._integers[: 9 * size].copy_(self._host_integers[: 9 * size], non_blocking=True)
-        self._floats[: 3 * size].copy_(self._host_floats[: 3 * size], non_blocking=True)
+        table.device.copy_(table.host, non_blocking=True)
         row = 0
         for request in requests:
-            group = request.group
-            self._frames[row : row + group.size].copy_(self._slot_frames[group.start : group.stop], non_blocking=True)
-            row += group.size
+            frames = self._frames_of[request.group.number]
+            self._frames[row : row + len(frames)].copy_(frames, non_blocking=True)
+            row += len(frames)
         return size
 
-    def _pad(self, integers: NDArray[np.int64], count: int, carried: int) -> None:
+    def _table(self, size: int) -> _Table:
+        if size not in self._tables:
+            self._tables[size] = _Table(size, self._host_table, self._device_table)
+        return self._tables[size]
+
+    def _pad(self, table: _Table, count: int, carried: int) -> None:
         """Points what a captured batch has too many of at the spare block."""
-        store = self._store
-        integers[:, min(count, carried) :] = 0
+        store, integers = self._store, table.integers
+        integers[:_CARRY_FROM, count:] = 0
+        integers[_REWARD:, count:] = 0
         integers[_FRAME, count:] = store.spare_frame
         integers[_AGE_ROW, count:] = store.spare_age
         integers[_STEP, count:] = store.spare_step
         integers[_LAST_STEP, count:] = store.spare_step
         integers[_CARRY_FROM, carried:] = store.spare_frame
         integers[_CARRY_TO, carried:] = store.spare_frame
+        integers[_CARRY_AGE, carried:] = 0
 
     def _step(self, size: int, carried: int) -> None:
         """The work of one prediction, from the uploaded frames to the sampled actions, all on the device."""
-        integers = self._integers[: 9 * size].view(9, size)
-        floats = self._floats[: 3 * size].view(3, size)
+        integers = self._table(size).device_integers
+        reward, discount, learn = self._table(size).device_floats.float().unbind()
         frames = self._frames[:size]
         if self._preprocess is not None:
             frames = self._preprocess(frames)
         store = self._store
-        store.write_result(integers[_LAST_STEP], floats[_REWARD], floats[_DISCOUNT], floats[_LEARN])
+        store.write_result(integers[_LAST_STEP], reward, discount, learn)
         store.write_frames(frames, integers[_FRAME], integers[_AGE], integers[_AGE_ROW])
         if carried:
             rows = integers[:, :carried]
@@ -165,8 +190,9 @@ class Predictor(threading.Thread):
         graphs = {}
         with torch.no_grad():
             for size in sizes:
-                self._pad(self._host_integers[: 9 * size].view(9, size).numpy(), 0, 0)
-                self._integers[: 9 * size].copy_(self._host_integers[: 9 * size])
+                table = self._table(size)
+                self._pad(table, 0, 0)
+                table.device.copy_(table.host)
                 graphs[size] = self._lane.capture(lambda size=size: self._step(size, size))  # type: ignore[misc]
         return graphs
 

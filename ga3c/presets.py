@@ -62,7 +62,9 @@ def paper(spec: EnvSpec) -> Config:
 
 
 def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
-    """Many small updates from fresh rollouts, with V-trace for the lag that remains."""
+    """Long rollouts with decaying traces, each used three times within bounds, with V-trace for the lag that remains.
+
+    results/pong-cpu/README.md has what else was tried, and what it gave."""
     cores = device.num_cores()
     return Config(
         env_id=spec.id,
@@ -70,14 +72,20 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         env=EnvConfig(clip_rewards=spec.source == "atari"),
         net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal"),
         learn=LearnConfig(
-            rollout=10,
+            rollout=32,
             batch_rollouts=4,
             correction="vtrace",
-            entropy_weight=0.01,
-            entropy_weight_end=0.01,
-            learning_rate=1e-3,
-            learning_rate_end=2e-4,
-            optimiser_epsilon=0.01,
+            trace_decay=0.95,
+            ratio_clip=0.2,
+            normalise_advantages=True,
+            reuse=3,
+            reuse_window=64,
+            reduction="mean",
+            optimiser="adam",
+            learning_rate=5e-4,
+            learning_rate_end=1e-4,
+            optimiser_epsilon=1e-5,
+            clip_norm=0.5,
         ),
         engine=EngineConfig(
             agents=16 * max(1, cores - 1) if on_cuda else 16 * cores,
@@ -86,7 +94,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 5_300_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 2_500_000),
     )
 
 

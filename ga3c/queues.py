@@ -121,11 +121,6 @@ class TrainingQueue:
     def __len__(self) -> int:
         return len(self._rollouts)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        """Full batches of rollouts, until the queue is closed."""
-        while (batch := self.take()) is not None:
-            yield batch
-
     def put(self, rollouts: Sequence[int]) -> bool:
         """Adds rollouts, waiting for room for each; False if the queue was closed before all were in."""
         for rollout in rollouts:
@@ -137,15 +132,18 @@ class TrainingQueue:
                 self._condition.notify_all()
         return True
 
-    def take(self) -> list[int] | None:
-        """Waits for a full batch and takes it; None once the queue is closed."""
+    def take(self, most: int = 1) -> list[int] | None:
+        """Waits for a full batch and takes it, or 2, 4 and so on up to `most` where so many wait already; None once the
+        queue is closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._closed or len(self._rollouts) >= self._batch)
             if self._closed:
                 return None
-            batch = [self._rollouts.popleft() for _ in range(self._batch)]
+            count = min(most, len(self._rollouts) // self._batch)
+            count = 1 << (count.bit_length() - 1)
+            rollouts = [self._rollouts.popleft() for _ in range(count * self._batch)]
             self._condition.notify_all()
-            return batch
+            return rollouts
 
     def close(self) -> None:
         """Ends every producer and consumer, also those that block now."""

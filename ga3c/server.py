@@ -23,7 +23,7 @@ from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
 from ga3c.stats import Counters, Episode, Gauges, Snapshot, Stats
 from ga3c.store import ExperienceStore
-from ga3c.trainer import Trainer
+from ga3c.trainer import MOST_BATCHES, Trainer
 
 _TICK = 0.1
 """Seconds between looks at the processes and the limits."""
@@ -51,7 +51,7 @@ class Server:
         self._failures = 0
         self._shown_traceback = False
         where = device.choose(engine.device)
-        device.prepare(where, engine.torch_threads, config.run.seed)
+        device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
 
         workers = engine.workers or default_workers(engine.agents, where)
         seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
@@ -61,20 +61,25 @@ class Server:
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
         # that much, whoever waits for room waits for a trainer that has work.
-        spare_blocks = self.training_queue.capacity + (engine.trainers + 1) * batch + self.pool.max_agents
+        kept = learn.reuse_window if learn.reuse > 1 else 0
+        held = MOST_BATCHES * batch + kept
+        spare_blocks = self.training_queue.capacity + engine.trainers * held + batch + self.pool.max_agents
         self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
         self.model = Model(nets.build(spec, config.net), learn, where)
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
 
-        def lane(number: int) -> device.Lane:
-            return device.Lane(where, seed=seed * 1000 + number)
+        def lane(number: int, urgent: bool) -> device.Lane:
+            return device.Lane(where, seed * 1000 + number, urgent)
 
         self.predictors = [
-            Predictor(n, self.pool, self.training_queue, self.store, self.model, lane(n), self.stats)
+            Predictor(n, self.pool, self.training_queue, self.store, self.model, lane(n, urgent=True), self.stats)
             for n in range(engine.predictors)
         ]
         self.trainers = [
-            Trainer(n, self.training_queue, self.store, self.model, lane(500 + n), self.stats, learn, self._rates)
+            Trainer(
+                n, self.training_queue, self.store, self.model, lane(500 + n, urgent=False), self.stats, learn,
+                self._rates,
+            )
             for n in range(engine.trainers)
         ]
 

@@ -33,7 +33,7 @@ def train(config: Config, out: Path | None, ui: Ui) -> None:
     """A new run. Nothing is written before everything that can be wrong has been looked at."""
     folder = RunFolder(out or RunFolder.default(config))
     folder.check_new()
-    server = _build(config, folder, start=0)
+    server = build(config, folder, start=0)
     folder.create(config)
     _run(server, _sinks(config, folder, ui, purge_step=None))
 
@@ -58,7 +58,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
             "give --steps or --minutes to go further."
         )
     folder.lock()
-    server = _build(config, folder, start=counters.steps)
+    server = build(config, folder, start=counters.steps)
     recent = [episode for episode in read_episodes(path) if episode.steps <= counters.steps][-WINDOW:]
     try:
         server.resume(saved, recent)
@@ -69,7 +69,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
 
 
-def _build(config: Config, folder: RunFolder, start: int) -> Server:
+def build(config: Config, folder: RunFolder, start: int) -> Server:
     """The server with all its parts. Raw screens go to a GPU, and a CPU gets them preprocessed."""
     on_cuda = device.choose(config.engine.device).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)

@@ -84,8 +84,16 @@ class Snapshot:
     """Share spent in updates."""
     wait_ms: float
     """Mean time an agent waits for a prediction, milliseconds."""
+    preparing_ms: float
+    """Mean time of one prediction spent finding room for frames and sending them to the device, milliseconds."""
+    predicting_ms: float
+    """Mean time of one prediction from its launch until the device was done, milliseconds."""
+    replying_ms: float
+    """Mean time of one prediction spent handing out actions and rollouts, milliseconds."""
     update_ms: float
     """Mean time of one update, milliseconds."""
+    update_device_ms: float
+    """The device's part of it, milliseconds; the rest is overhead."""
     restarts: int
     """Agent processes restarted after a failure, over the whole run."""
 
@@ -118,6 +126,8 @@ class Update(NamedTuple):
     """Nanoseconds the trainer waited for rollouts before it."""
     busy: int
     """Nanoseconds it took."""
+    on_device: int
+    """Nanoseconds of these that the device worked, or kept it waiting."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,8 @@ class _Sums:
 
     def __init__(self) -> None:
         self.predictions = self.predicted_agents = self.agents_waited = 0
-        self.predictor_waited = self.predictor_blocked = self.predictor_busy = 0
+        self.predictor_waited = self.predictor_blocked = 0
+        self.preparing = self.predicting = self.replying = 0
         self.updates: list[Update] = []
 
 
@@ -203,9 +214,13 @@ class Stats:
         agents_waited: int,
         waited: int,
         blocked: int,
-        busy: int,
+        preparing: int,
+        predicting: int,
+        replying: int,
     ) -> None:
-        """One prediction for so many agents, with the results of so many steps, some of which ended an episode."""
+        """One prediction for so many agents, with the results of so many steps, some of which ended an episode.
+
+        Times are in nanoseconds: what the agents waited in all, and the predictor's own, part by part."""
         with self._lock:
             sums = self._sums
             sums.predictions += 1
@@ -213,7 +228,9 @@ class Stats:
             sums.agents_waited += agents_waited
             sums.predictor_waited += waited
             sums.predictor_blocked += blocked
-            sums.predictor_busy += busy
+            sums.preparing += preparing
+            sums.predicting += predicting
+            sums.replying += replying
             self._steps += steps
             # An episode's last step is counted with it: what a checkpoint has of one it has of the other.
             for episode in ended:
@@ -228,10 +245,10 @@ class Stats:
             mean = _mean([e.score for e in self._recent])
             self._best = mean if math.isnan(self._best) else max(self._best, mean)
 
-    def trained(self, update: Update) -> None:
+    def trained(self, updates: Sequence[Update]) -> None:
         with self._lock:
-            self._sums.updates.append(update)
-            self._updates += 1
+            self._sums.updates.extend(updates)
+            self._updates += len(updates)
 
     def restarted(self) -> None:
         with self._lock:
@@ -279,7 +296,8 @@ class Stats:
         left = seconds * (1 - progress) / progress if limited else math.nan
         stepping, waiting = gauges.stepping_ns - self._last_stepping, gauges.waiting_ns - self._last_waiting
         self._last_stepping, self._last_waiting = gauges.stepping_ns, gauges.waiting_ns
-        predictor = sums.predictor_waited + sums.predictor_blocked + sums.predictor_busy
+        predictor_busy = sums.preparing + sums.predicting + sums.replying
+        predictor = sums.predictor_waited + sums.predictor_blocked + predictor_busy
         trainer_waited, trainer_busy = sum(u.waited for u in sums.updates), sum(u.busy for u in sums.updates)
         trainer = trainer_waited + trainer_busy
         self._last_update = sums.updates[-1] if sums.updates else self._last_update
@@ -306,10 +324,14 @@ class Stats:
             agent_stepping=_share(stepping, stepping + waiting), agent_waiting=_share(waiting, stepping + waiting),
             predictor_waiting=_share(sums.predictor_waited, predictor),
             predictor_blocked=_share(sums.predictor_blocked, predictor),
-            predictor_predicting=_share(sums.predictor_busy, predictor),
+            predictor_predicting=_share(predictor_busy, predictor),
             trainer_waiting=_share(trainer_waited, trainer), trainer_training=_share(trainer_busy, trainer),
             wait_ms=_share(sums.agents_waited, sums.predicted_agents) / 1e6,
+            preparing_ms=_share(sums.preparing, sums.predictions) / 1e6,
+            predicting_ms=_share(sums.predicting, sums.predictions) / 1e6,
+            replying_ms=_share(sums.replying, sums.predictions) / 1e6,
             update_ms=_share(trainer_busy, len(sums.updates)) / 1e6,
+            update_device_ms=_share(sum(u.on_device for u in sums.updates), len(sums.updates)) / 1e6,
         )  # fmt: skip
 
 

@@ -168,7 +168,8 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         pool = make_pool(env_id, agents, workers)
         model = Model(nets.build(pool.spec, NetConfig(init="orthogonal")), learn, CPU)
         queue = TrainingQueue(4 * learn.batch_rollouts, learn.batch_rollouts)
-        spare = queue.capacity + (max(1, trainers) + 1) * learn.batch_rollouts + pool.max_agents
+        kept = learn.reuse_window if learn.reuse > 1 else 0
+        spare = queue.capacity + (max(1, trainers) + 1) * (learn.batch_rollouts + kept) + pool.max_agents
         store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
         rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731

@@ -138,7 +138,7 @@ def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool
         requests = [Request(group, 0) for group in chosen]
         for side in (plain, graphs):
             side.predict(requests)
-            side.model.count_update()
+            side.model.count_updates(1)
             agents = [agent for group in chosen for agent in range(group.start, group.stop)]
             assert set(slots.actions[agents].tolist()) <= set(range(6))
         while len(plain.queue):

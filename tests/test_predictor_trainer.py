@@ -103,7 +103,7 @@ def test_each_agents_steps_reach_the_trainers_in_order_and_once(make_engine: Mak
     collected: list[Rollouts] = []
 
     def collect() -> None:
-        for blocks in engine.queue:
+        for blocks in iter(engine.queue.take, None):
             collected.append(engine.store.gather(torch.tensor(blocks)))
             engine.store.release(blocks)
 

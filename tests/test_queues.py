@@ -231,7 +231,7 @@ def test_rollouts_are_conserved(in_threads: Threads, wait_until: WaitUntil, capa
             assert queue.put(rollouts[start : start + 8])
 
     def consume(number: int) -> None:
-        for some in queue:
+        for some in iter(queue.take, None):
             assert len(some) == batch
             assert len(queue) <= capacity
             taken[number].append(some)
@@ -278,7 +278,7 @@ def test_closing_the_training_queue_ends_everybody(in_threads: Threads, wait_unt
     assert sorted(map(str, outcomes)) == ["False"] * 3 + ["None"] * 3
     assert full.take() is None
     assert not full.put([3])
-    assert list(full) == []
+    assert list(iter(full.take, None)) == []
 
 
 @pytest.mark.parametrize(("capacity", "batch"), [(3, 4), (0, 0), (1, 0), (0, 1), (-1, 1)])

@@ -45,7 +45,7 @@ def make(progress: Callable[[int, float], float] = lambda steps, seconds: 0.0, g
 
 
 def predicted(stats: Stats, agents: int = 0, steps: int = 0, ended: Sequence[Ended] = (), **times: int) -> None:
-    times = {"agents_waited": 0, "waited": 0, "blocked": 0, "busy": 0} | times
+    times = {"agents_waited": 0, "waited": 0, "blocked": 0, "preparing": 0, "predicting": 0, "replying": 0} | times
     stats.predicted(agents=agents, steps=steps, ended=ended, **times)
 
 
@@ -54,7 +54,7 @@ def score(stats: Stats, *scores: float) -> None:
 
 
 def update(**changes: float) -> Update:
-    values = dict.fromkeys(Update._fields, 0.0) | {"waited": 0, "busy": 0} | changes
+    values = dict.fromkeys(Update._fields, 0.0) | {"waited": 0, "busy": 0, "on_device": 0} | changes
     return Update(**values)  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ def test_rates_are_over_the_time_since_the_last_snapshot(clock: Clock) -> None:
     predicted(stats, agents=30, steps=28)
     predicted(stats, agents=10, steps=10)
     for lag in (1.0, 3.0):
-        stats.trained(update(lag=lag, lag_max=2 * lag, loss=lag, learning_rate=0.1 * lag, entropy_weight=0.5))
+        stats.trained([update(lag=lag, lag_max=2 * lag, loss=lag, learning_rate=0.1 * lag, entropy_weight=0.5)])
     first, _ = stats.snapshot()
     assert (first.seconds, first.steps, first.frames, first.updates) == (2.0, 38, 152, 2)
     assert (first.pps, first.tps, first.prediction_batch) == (20.0, 1.0, 20.0)
@@ -93,16 +93,19 @@ def test_shares_of_time(clock: Clock) -> None:
         agents_waited=8 * MILLISECOND,
         waited=6 * MILLISECOND,
         blocked=1 * MILLISECOND,
-        busy=3 * MILLISECOND,
+        preparing=1 * MILLISECOND,
+        predicting=MILLISECOND * 3 // 2,
+        replying=MILLISECOND // 2,
     )
-    stats.trained(update(waited=30 * MILLISECOND, busy=10 * MILLISECOND))
-    stats.trained(update(waited=10 * MILLISECOND, busy=30 * MILLISECOND))
+    stats.trained([update(waited=30 * MILLISECOND, busy=10 * MILLISECOND, on_device=4 * MILLISECOND)])
+    stats.trained([update(waited=10 * MILLISECOND, busy=30 * MILLISECOND, on_device=8 * MILLISECOND)])
     readings.stepping, readings.waiting = 300, 100
     first, _ = stats.snapshot()
     assert (first.predictor_waiting, first.predictor_blocked, first.predictor_predicting) == (0.6, 0.1, 0.3)
     assert (first.trainer_waiting, first.trainer_training) == (0.5, 0.5)
     assert (first.agent_stepping, first.agent_waiting) == (0.75, 0.25)
-    assert (first.wait_ms, first.update_ms) == (2.0, 20.0)
+    assert (first.wait_ms, first.update_ms, first.update_device_ms) == (2.0, 20.0, 6.0)
+    assert (first.preparing_ms, first.predicting_ms, first.replying_ms) == (1.0, 1.5, 0.5)
     assert (first.prediction_queue, first.training_queue) == (5, 6)
     assert (first.agents, first.predictors, first.trainers) == (32, 2, 3)
 
@@ -187,7 +190,7 @@ def test_a_resumed_run_goes_on_where_it_was(clock: Clock) -> None:
     stats.start_clock()
     clock.now += 1.0
     predicted(stats, agents=4, steps=3, ended=[Ended(0, 8.0, 5)])
-    stats.trained(update())
+    stats.trained([update()])
     stats.restarted()
     snapshot, episodes = stats.snapshot()
     assert Counters.of(snapshot) == Counters(1003, 201, 151, 3, 61.0)
@@ -217,7 +220,7 @@ def test_nothing_that_threads_add_is_lost(in_threads: Callable[..., list[threadi
     def add(number: int) -> None:
         for count in range(each):
             predicted(stats, agents=3, steps=2, ended=[Ended(number, float(count), 1)])
-            stats.trained(update(busy=1))
+            stats.trained([update(busy=1)])
             stats.restarted()
 
     started = in_threads(threads, add)

@@ -304,7 +304,7 @@ def test_no_block_is_written_while_a_trainer_reads_it(
             assert queue.put(placement.finished)
 
     def train(number: int) -> None:
-        for blocks in queue:
+        for blocks in iter(queue.take, None):
             first = store.gather(torch.tensor(blocks))
             again = store.gather(torch.tensor(blocks))
             for one, other in zip(first, again, strict=True):

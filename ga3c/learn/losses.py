@@ -49,13 +49,18 @@ def actor_critic_loss(
     if config.correction == "vtrace":
         log_rhos = log_probs.detach() - behaviour_log_probs
         targets, advantages = vtrace(
-            log_rhos, rewards, discounts, learn, values, bootstrap, config.rho_clip, config.c_clip
-        )
+            log_rhos, rewards, discounts, learn, values, bootstrap,
+            config.rho_clip, config.c_clip, config.trace_decay,
+        )  # fmt: skip
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
 
     # A place-holder's advantage and value error are exactly 0: its target is its own value.
+    if config.normalise_advantages:
+        advantages = normalised(advantages, learn)
+    if config.ratio_clip > 0.0:
+        advantages = advantages * within_ratio(log_probs.detach() - behaviour_log_probs, advantages, config.ratio_clip)
     policy = -(log_probs * advantages).sum()
     value = (targets - values).square().sum()
     entropy = (entropies * learn).sum()
@@ -65,3 +70,21 @@ def actor_critic_loss(
     if config.reduction == "mean":
         total = total / num_learned
     return Loss(total, policy.detach() / num_learned, value.detach() / num_learned, entropy.detach() / num_learned)
+
+
+def normalised(advantages: Tensor, learn: Tensor) -> Tensor:
+    """Advantages of mean 0 and deviation 1 over the steps with `learn` 1, and 0 elsewhere: [B, T], [B, T] -> [B, T]."""
+    count = learn.sum().clamp(min=1.0)
+    centred = (advantages - (advantages * learn).sum() / count) * learn
+    deviation = (centred.square().sum() / count).sqrt()
+    return centred / (deviation + 1e-8)
+
+
+def within_ratio(log_ratios: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """1 where a step still teaches, 0 where its action's probability has already moved by more than `clip`, in the
+    direction that its advantage asks for: where the gradient of PPO's clipped objective (Schulman et al. 2017,
+    equation 7) is 0."""
+    ratios = log_ratios.exp()
+    too_likely = (ratios > 1.0 + clip) & (advantages > 0.0)
+    too_unlikely = (ratios < 1.0 - clip) & (advantages < 0.0)
+    return (~(too_likely | too_unlikely)).float()

@@ -27,8 +27,9 @@ def vtrace(
     bootstrap: Tensor,
     rho_clip: float,
     c_clip: float,
+    trace_decay: float = 1.0,
 ) -> VTrace:
-    """The paper's equation 1, with lambda = 1. On-policy and unclipped it is the n-step return.
+    """The paper's equation 1, with `trace_decay` for the lambda of its remark 2. On-policy and unclipped it is, undecayed, the n-step return.
 
     Where `learn` is 0 the step is a place-holder (see `n_step_returns`): its target is its value, its advantage 0.
 
@@ -38,11 +39,12 @@ def vtrace(
         bootstrap: [B], V of the observation after the last step.
         rho_clip: ceiling of the weight of a step's own error; it decides which policy's value is learned.
         c_clip: ceiling of the weight that carries errors back; it decides how fast, not what.
+        trace_decay: what an error loses of its weight with each step it is carried back.
     """
     learned = learn > 0
     rhos = log_rhos.exp()
     clipped_rhos = rhos.clamp(max=rho_clip).where(learned, 0.0)
-    carries = (discounts * rhos.clamp(max=c_clip)).where(learned, 0.0)
+    carries = (discounts * rhos.clamp(max=c_clip).mul_(trace_decay)).where(learned, 0.0)
     errors = torch.where(learned, rewards - values, 0.0)
     next_discounts = discounts.where(learned, 0.0)
 

@@ -14,8 +14,10 @@ from ga3c.nets.torsos import conv_torso, mlp_torso
 class Network(nn.Module):
     """A torso whose features feed the policy head and the value."""
 
-    def __init__(self, torso: nn.Module, num_features: int, num_actions: int) -> None:
+    def __init__(self, torso: nn.Module, num_features: int, num_actions: int, bf16: bool = False) -> None:
+        """With `bf16`, products are of bfloat16 numbers; weights, gradients and what comes out keep 32 bits."""
         super().__init__()
+        self._bf16 = bf16
         self.torso = torso
         self.head = DiscreteHead(num_features, num_actions)
         self.value = nn.Linear(num_features, 1)
@@ -25,6 +27,14 @@ class Network(nn.Module):
 
         The parameters are the head's: ask `head` for actions, log-probabilities and entropies.
         """
+        if not self._bf16:
+            return self._forward(observations)
+        # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
+        with torch.autocast(observations.device.type, torch.bfloat16, cache_enabled=False):
+            parameters, values = self._forward(observations)
+        return parameters.float(), values.float()
+
+    def _forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         if observations.dtype == torch.uint8:
             observations = observations * (1.0 / 255.0)  # one kernel converts and scales
         features = self.torso(observations)  # [N, F]
@@ -37,7 +47,7 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
     if name == "auto":
         name = "small" if spec.is_picture else "mlp"
     torso, num_features = mlp_torso(spec) if name == "mlp" else conv_torso(name, config.stride, spec)
-    network = Network(torso, num_features, spec.num_actions)
+    network = Network(torso, num_features, spec.num_actions, bf16=config.precision == "bf16")
     if config.init == "orthogonal":
         _orthogonal_init(network)
     else:

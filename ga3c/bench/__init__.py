@@ -1,0 +1,35 @@
+"""Measurements as commands: `ga3c bench NAME`. Each is a module of this package with a `main` that takes its flags.
+
+`harness` measures one setting in steady state; the benchmarks choose settings and tell what was found.
+"""
+
+import difflib
+import importlib
+from collections.abc import Sequence
+
+from ga3c.errors import UserError
+
+BENCHMARKS = {
+    "throughput": "predictions and updates per second beside the emulators' own ceiling, and where the time goes",
+    "scaling": "how both grow with agents, with agent processes and with the network",
+}
+"""The module of each benchmark, by the name a person types, and what it measures."""
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Runs the benchmark that the first word names; without one, lists them."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return
+    name = arguments[0]
+    if name not in BENCHMARKS:
+        near = difflib.get_close_matches(name, BENCHMARKS)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(BENCHMARKS)}."
+        raise UserError(f"There is no benchmark {name!r}; {hint}")
+    importlib.import_module(f"ga3c.bench.{name}").main(arguments[1:])
+
+
+def usage() -> str:
+    width = max(map(len, BENCHMARKS)) + 2
+    rows = "\n".join(f"  {name:{width}}{text}" for name, text in BENCHMARKS.items())
+    return f"usage: ga3c bench NAME [...]\n\n{rows}\n\n`ga3c bench NAME --help` explains each."

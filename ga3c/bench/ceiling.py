@@ -1,0 +1,240 @@
+"""The ceiling: how fast this machine steps environments when nothing but chance decides what they do.
+
+For Atari it is ale-py's own C++ `AtariVectorEnv`, without a network, but with the same pictures: frame skip, 84 x 84
+greys, stacked. For other environments it is Gymnasium's plain environment, in one process per core. It runs in
+processes of its own, without torch, and leaves neither threads nor memory behind in what is measured next.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ga3c import envs
+from ga3c.agents.worker import die_with_parent
+from ga3c.config import EnvConfig
+from ga3c.envs import catalog
+
+_SIZES = ((4, 2), (8, 2), (16, 2), (4, 1))
+"""Environments per core, and in how many parts they answer: 1 waits for all, 2 for whichever half is ready first."""
+_LEAST_SECONDS = 1.0
+"""For one size; the less time there is, the fewer sizes are tried."""
+_WARM_UP = 0.5
+_MAKING = 0.1
+"""Seconds that one emulator takes to make, for what is told of the time left."""
+_ACTIONS_DRAWN = 64
+
+
+@dataclass(frozen=True)
+class Size:
+    """One way to step environments."""
+
+    envs: int
+    """In all processes together."""
+    batch: int
+    """Environments that answer at a time; where they are fewer than all, the others step meanwhile."""
+    processes: int
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The best of the sizes tried."""
+
+    pps: float
+    """Steps per second; a step is as many frames as it is for an agent."""
+    cpu: float
+    """Processors in use."""
+    seconds: float
+    size: Size
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a stepping process is told, as JSON on its command line."""
+
+    env_id: str
+    env: EnvConfig
+    envs: int
+    batch: int
+    threads: int
+
+    @staticmethod
+    def from_json(text: str) -> "Task":
+        values: dict[str, Any] = json.loads(text)
+        values["env"] = EnvConfig(**values["env"])
+        return Task(**values)
+
+
+class Steppers:
+    """The stepping processes of all sizes. They sleep until they are told to step, so they are made together and once:
+    a hundred emulators take longer to make than to measure."""
+
+    def __init__(self, env_id: str, env: EnvConfig, cores: int, seconds: float) -> None:
+        """`seconds` are to be measured each time, in all."""
+        self.problem: str | None = None
+        """Why there is no ceiling, if there is none."""
+        is_atari = envs.describe(env_id, env, raw_screens=False).source == "atari"
+        per_core = _SIZES[: max(1, int(seconds / _LEAST_SECONDS))] if is_atari else ()
+        sizes = [Size(n * cores, n * cores // parts, processes=1) for n, parts in per_core]
+        # Python steps one environment at a time, so that each core gets a process of its own.
+        sizes = sizes or [Size(cores, cores, processes=cores)]
+        self._processes = [(size, [_start(env_id, env, size, cores) for _ in range(size.processes)]) for size in sizes]
+        self._stretch = seconds / len(sizes)
+        self._making = _MAKING * max(size.envs for size in sizes) if is_atari else 1.0
+
+    def __enter__(self) -> "Steppers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def expected(self) -> float:
+        """Seconds that the next measuring takes, the making included."""
+        return self._making + (self._stretch + _WARM_UP) * len(self._processes)
+
+    def measure(self, on_left: Callable[[float], None] = lambda left: None) -> Ceiling | None:
+        """Measures the sizes in turn, and gives the best; None where one does not run."""
+        self._wait_until_made()
+        found: list[Ceiling] = []
+        for number, (size, processes) in enumerate(self._processes):
+            on_left((self._stretch + _WARM_UP) * (len(self._processes) - number))
+            for process in processes:
+                _tell(process, str(self._stretch))
+            answers = [self._hear(process) for process in processes]
+            if self.problem is None:
+                pps, cpu = (sum(answer[name] for answer in answers) for name in ("pps", "cpu"))
+                found.append(Ceiling(pps, cpu, self._stretch, size))
+        return max(found, key=lambda ceiling: ceiling.pps, default=None) if self.problem is None else None
+
+    def close(self) -> None:
+        """Ends the processes. They have nothing to save."""
+        for process in (process for _, processes in self._processes for process in processes):
+            process.kill()
+            process.communicate()
+        self._processes = []
+
+    def _wait_until_made(self) -> None:
+        """One that still makes emulators would take from those that are measured."""
+        if self._making:
+            for process in (process for _, processes in self._processes for process in processes):
+                self._hear(process)
+            self._making = 0.0
+
+    def _hear(self, process: "subprocess.Popen[str]") -> dict[str, float]:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"problem": "its process ended"}
+        self.problem = self.problem or answer.get("problem")
+        return answer
+
+
+def _start(env_id: str, env: EnvConfig, size: Size, cores: int) -> "subprocess.Popen[str]":
+    task = Task(env_id, env, size.envs // size.processes, size.batch // size.processes, threads=cores)
+    # The child must find what this process finds, the current folder included.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-m", "ga3c.bench.ceiling", json.dumps(asdict(task))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+        start_new_session=True,  # Ctrl-C is for the parent, which then ends it
+    )
+
+
+def _tell(process: "subprocess.Popen[str]", line: str) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it is dead, and `_hear` will say so
+        print(line, file=process.stdin, flush=True)
+
+
+# -- the stepping process ---------------------------------------------------------------------------------------------
+
+
+def step_atari(task: Task) -> Callable[[], int]:
+    """Makes the emulators, and gives a function that steps a batch of them and says how many."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    from ga3c.envs import atari
+
+    config = task.env
+    game = atari.game_of(catalog.find(task.env_id).kwargs).name
+    environment = AtariVectorEnv(
+        game, task.envs, batch_size=task.batch, num_threads=task.threads, frameskip=config.frame_skip,
+        stack_num=config.stack, noop_max=config.noop_max, repeat_action_probability=config.sticky,
+        full_action_space=config.full_actions, max_num_frames_per_episode=config.max_frames,
+        episodic_life=config.life_loss,
+    )  # fmt: skip
+    actions = len(environment.ale.get_action_set())
+    drawn = np.random.default_rng(1).integers(actions, size=(_ACTIONS_DRAWN, task.batch))
+    turn = 0
+
+    def step() -> int:
+        nonlocal turn
+        turn += 1
+        environment.step(drawn[turn % _ACTIONS_DRAWN])
+        return task.batch
+
+    environment.reset()
+    for _ in range(4 * task.envs // task.batch):
+        step()  # a reset returns with the first batch, while the other environments are still at it
+    return step
+
+
+def step_gym(task: Task) -> Callable[[], int]:
+    """The same for one plain Gymnasium environment."""
+    import gymnasium
+
+    environment = gymnasium.make(task.env_id, disable_env_checker=True)
+    space = environment.action_space
+    assert isinstance(space, gymnasium.spaces.Discrete)
+    drawn = (space.start + np.random.default_rng(1).integers(space.n, size=_ACTIONS_DRAWN)).tolist()
+    environment.reset(seed=os.getpid())
+
+    def step() -> int:
+        for action in drawn:
+            _, _, terminated, truncated, _ = environment.step(action)
+            if terminated or truncated:
+                environment.reset()
+        return _ACTIONS_DRAWN
+
+    return step
+
+
+def run(step: Callable[[], int], seconds: float) -> dict[str, float]:
+    begin, cpu, steps, elapsed = time.monotonic(), time.process_time(), 0, 0.0
+    while elapsed < seconds:
+        steps += step()
+        elapsed = time.monotonic() - begin
+    return {"pps": steps / elapsed, "cpu": (time.process_time() - cpu) / elapsed}
+
+
+def main() -> None:
+    die_with_parent()
+    task = Task.from_json(sys.argv[1])
+    try:
+        is_atari = envs.describe(task.env_id, task.env, raw_screens=False).source == "atari"
+        step = step_atari(task) if is_atari else step_gym(task)
+        print(json.dumps({}), flush=True)
+        for line in sys.stdin:
+            run(step, _WARM_UP)
+            print(json.dumps(run(step, float(line))), flush=True)
+    except Exception as error:
+        # Whatever it was, an ale-py without the class or an environment that raises: there is no ceiling then.
+        print(json.dumps({"problem": f"{type(error).__name__}: {error}"}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

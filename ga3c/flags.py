@@ -1,0 +1,45 @@
+"""How flags become settings: the preset's values for an environment and a device, and over them what was typed."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+import tyro
+
+from ga3c.config import EngineConfig
+
+STYLE = (tyro.conf.OmitArgPrefixes,)
+
+
+class Settings(Protocol):
+    """Arguments that describe a run. Any of the sections of `Config` may be among their fields, by the same name."""
+
+    @property
+    def env_id(self) -> str: ...
+    @property
+    def preset(self) -> Literal["fast", "paper"]: ...
+    @property
+    def engine(self) -> EngineConfig: ...
+
+
+Arguments = TypeVar("Arguments", bound=Settings)
+
+
+def parse(
+    kind: type[Arguments],
+    arguments: Sequence[str],
+    prog: str,
+    adjust: Callable[[Arguments, Arguments], Arguments] = lambda first, defaults: defaults,
+) -> Arguments:
+    """Reads the flags twice: first for those that decide the defaults, then over those defaults.
+
+    `adjust` may change the defaults, given what was typed."""
+    from ga3c import session  # torch takes seconds, which the other commands need not wait for
+
+    flags = [a for a in arguments if a not in ("-h", "--help")]
+    first = tyro.cli(kind, args=flags, prog=prog, config=STYLE)
+    base = session.base_config(first.env_id, first.preset, first.engine.device)
+    of_kind: Any = kind  # a dataclass, which a protocol cannot say
+    shared = {f.name for f in dataclasses.fields(of_kind)} & {f.name for f in dataclasses.fields(base)}
+    defaults = kind(**{name: getattr(base, name) for name in shared})
+    return tyro.cli(kind, args=list(arguments), default=adjust(first, defaults), prog=prog, config=STYLE)

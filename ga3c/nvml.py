@@ -1,0 +1,71 @@
+"""What an NVIDIA GPU is doing, asked of the driver's own library (NVML); there is nothing to install for it."""
+
+import ctypes
+from dataclasses import dataclass
+
+_NAME_LENGTH = 96
+
+
+class _Utilisation(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A GPU at one moment."""
+
+    utilisation: float
+    """Share of the last second or so in which some kernel ran, 0 to 1."""
+    memory_mb: float
+    """MiB in use on the whole GPU, by everybody."""
+
+
+class Gpu:
+    """One GPU, as the driver knows it."""
+
+    def __init__(self, library: ctypes.CDLL, handle: ctypes.c_void_p) -> None:
+        self._library = library
+        self._handle = handle
+
+    @property
+    def name(self) -> str | None:
+        name = ctypes.create_string_buffer(_NAME_LENGTH)
+        failed = self._library.nvmlDeviceGetName(self._handle, name, ctypes.c_uint(_NAME_LENGTH))
+        return None if failed else name.value.decode(errors="replace")
+
+    @property
+    def total_memory_mb(self) -> float | None:
+        memory = self._memory()
+        return None if memory is None else memory.total / 2**20
+
+    def sample(self) -> Sample | None:
+        utilisation, memory = _Utilisation(), self._memory()
+        failed = self._library.nvmlDeviceGetUtilizationRates(self._handle, ctypes.byref(utilisation))
+        return None if failed or memory is None else Sample(utilisation.gpu / 100, memory.used / 2**20)
+
+    def _memory(self) -> _Memory | None:
+        memory = _Memory()
+        failed = self._library.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(memory))
+        return None if failed else memory
+
+
+def find(uuid: str | None = None) -> Gpu | None:
+    """The GPU with this identity (GPU-...), or the first; None where there is no such GPU or no driver.
+
+    The driver counts GPUs in another order than CUDA may, so whoever means CUDA's must give its identity."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    handle = ctypes.c_void_p()
+    if library.nvmlInit_v2():
+        return None
+    if uuid is None:
+        failed = library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(handle))
+    else:
+        failed = library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle))
+    return None if failed else Gpu(library, handle)

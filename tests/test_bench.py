@@ -1,0 +1,363 @@
+"""Benchmarks: what is counted is what was used, the warm-up is left out, nothing counts twice, and a sweep goes on."""
+
+import csv
+import dataclasses
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ga3c import cli, machine, nvml
+from ga3c.bench import accounting, harness, record, scaling
+from ga3c.bench.accounting import Usage
+from ga3c.bench.harness import Collector, Discarder, means
+from ga3c.envs.spec import EnvSpec
+from ga3c.queues import TrainingQueue
+from ga3c.stats import Snapshot
+from ga3c.store import ExperienceStore
+
+pytestmark = pytest.mark.timeout(60)
+Threads = Callable[..., list[threading.Thread]]
+WaitUntil = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _torch_threads() -> Iterator[None]:
+    """A run in this process sets torch up for itself."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+# -- what is used -----------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_thread_is_told_from_an_idle_one_and_from_the_rest(in_threads: Threads) -> None:
+    go_on, own = threading.Event(), [0.0, 0.0]
+
+    def work(number: int) -> None:
+        while not go_on.is_set():
+            if number:
+                go_on.wait(0.01)
+            own[number] = time.thread_time()
+
+    busy, idle = in_threads(2, work)
+    before = accounting.read([], [busy], [idle])
+    begun = own.copy()
+    time.sleep(0.6)
+    after = accounting.read([], [busy], [idle])
+    used = own[0] - begun[0]
+    go_on.set()
+    elapsed = after.at - before.at
+    cores = after.since(before)
+    # The kernel counts in ticks of 10 ms.
+    assert cores.predictors * elapsed == pytest.approx(used, abs=0.04)
+    assert cores.trainers * elapsed < 0.1 < used
+    assert cores.rest * elapsed < 0.2
+    assert math.isnan(cores.agents)
+    assert after.rss_server_mb > 50
+
+
+def test_processes_are_counted_by_what_each_used_and_one_that_is_gone_by_nothing() -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    child = subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    usage = accounting.read([child.pid, 2**30], [], [])
+    child.communicate(b"\n")
+    assert list(usage.agents) == [child.pid]
+    assert 0.28 <= usage.agents[child.pid] < 0.6
+    assert 3 < usage.rss_agents_mb < 100
+
+
+def test_a_process_that_was_replaced_counts_from_its_own_start() -> None:
+    def usage(at: float, agents: dict[int, float]) -> Usage:
+        return Usage(at, agents, predictors=at, trainers=0.0, server=2 * at, rss_agents_mb=1.0, rss_server_mb=1.0)
+
+    cores = usage(14.0, {1: 7.0, 3: 2.0}).since(usage(10.0, {1: 5.0, 2: 9.0}))
+    assert dataclasses.astuple(cores) == (1.0, 1.0, 0.0, 1.0)
+
+
+def test_the_machine_in_words_and_as_json() -> None:
+    about = machine.describe()
+    assert about["cores"] == len(os.sched_getaffinity(0))
+    assert str(about["torch"]).startswith(torch.__version__.split("+")[0])
+    assert json.loads(record.to_json(about)) == about
+    assert f"{about['cores']} cores" in machine.summary(about)
+    assert "\n" not in machine.summary(about)
+
+
+def test_no_gpu_is_found_by_an_identity_that_none_has() -> None:
+    assert nvml.find("GPU-00000000-0000-0000-0000-000000000000") is None
+    assert harness.find_gpu(torch.device("cpu")) is None
+
+
+@pytest.mark.gpu
+def test_the_gpu_behind_cuda_is_seen() -> None:
+    gpu = harness.find_gpu(torch.device("cuda", 0))
+    assert gpu is not None
+    held = torch.zeros(2**28, device="cuda")
+    sample = gpu.sample()
+    assert sample is not None
+    assert 0.0 <= sample.utilisation <= 1.0
+    assert held.nbytes / 2**20 <= sample.memory_mb <= (gpu.total_memory_mb or 0.0)
+
+
+# -- steady state -----------------------------------------------------------------------------------------------------
+
+
+def snapshot(seconds: float, **values: float) -> Snapshot:
+    names = [f.name for f in dataclasses.fields(Snapshot)]
+    return Snapshot(**dict.fromkeys(names, 0) | {"seconds": seconds} | values)  # type: ignore[arg-type]
+
+
+class Run:
+    """A collector under a clock that the test moves: each second brings so many predictions and updates."""
+
+    def __init__(self, seconds: float, needs_updates: bool = True) -> None:
+        self.stopped: list[str] = []
+        self.left: list[float] = []
+        self.readings = 0
+        self.now = 0.0
+        self.updates = 0
+        self.steps = 0
+        self.collector = Collector(seconds, needs_updates, self.read_usage, None, self.stopped.append, self.left.append)
+
+    def read_usage(self) -> Usage:
+        self.readings += 1
+        return Usage(self.now, {1: 2 * self.now}, self.now, 0.0, self.now, 10.0, 20.0)
+
+    def live(self, pps: int, tps: int, length: float = 1.0, **values: float) -> None:
+        self.now += length
+        self.updates += round(tps * length)
+        self.steps += round(pps * length)
+        counted = {"updates": self.updates, "steps": self.steps, "frames": 4 * self.steps}
+        values = {"prediction_batch": 10.0, "lag": 1.0 if tps else math.nan} | values
+        self.collector.write(snapshot(self.now, pps=pps, tps=tps, **counted, **values), [])
+
+
+def test_the_warm_up_is_left_out_and_nothing_counts_twice() -> None:
+    run = Run(seconds=4.0)
+    run.collector.write(snapshot(0.0), [])
+    for _ in range(3):
+        run.live(pps=900, tps=0)  # environments start, nothing is trained yet
+    run.live(pps=800, tps=70)
+    run.live(pps=700, tps=60)  # the warm-up's second is over with this one
+    assert run.readings == 1
+    for pps, tps in ((100, 10), (200, 20), (100, 10), (200, 20)):
+        assert run.collector.measurement is None
+        run.live(pps, tps)
+    measured = run.collector.measurement
+    assert measured is not None
+    assert (measured.seconds, measured.pps, measured.tps, measured.frames_per_second) == (4.0, 150.0, 15.0, 600.0)
+    assert (measured.cpu_agents, measured.cpu_predictors, measured.cpu_rest) == (2.0, 1.0, 0.0)
+    assert math.isnan(measured.gpu_utilisation)
+    assert run.left == sorted(run.left, reverse=True)
+    run.live(pps=5000, tps=500)  # the record that a run makes of its end
+    assert run.collector.measurement is measured
+    assert run.stopped == ["Measured."]
+    assert run.readings == 2
+
+
+def test_acting_alone_waits_for_no_update() -> None:
+    run = Run(seconds=1.0, needs_updates=False)
+    for _ in range(3):
+        run.live(pps=300, tps=0)
+    measured = run.collector.measurement
+    assert measured is not None
+    assert (measured.pps, measured.tps) == (300.0, 0.0)
+    assert math.isnan(measured.lag)
+
+
+def test_a_run_in_which_nothing_flows_is_given_up() -> None:
+    run = Run(seconds=1.0)
+    for _ in range(200):
+        run.live(pps=0, tps=0)
+    assert run.stopped == ["Nothing flowed."]
+    assert run.collector.stuck
+
+
+def test_means_count_by_what_they_are_of() -> None:
+    taken = [
+        snapshot(12.0, pps=100, prediction_batch=10, wait_ms=1, updates=30, lag=2, update_ms=8, trainer_training=0.25),
+        snapshot(13.0, pps=600, prediction_batch=30, wait_ms=8, updates=40, lag=6, update_ms=4, trainer_training=1.0),
+        snapshot(14.0, pps=0, prediction_batch=math.nan, wait_ms=math.nan, updates=40, lag=math.nan,
+                 update_ms=math.nan, trainer_training=math.nan, lag_max=math.nan),
+    ]  # fmt: skip
+    got = means(snapshot(10.0), taken)
+    assert (got.seconds, got.pps, got.tps) == (4.0, 200.0, 10.0)
+    assert got.prediction_batch == pytest.approx(800 / 40)
+    assert got.wait_ms == pytest.approx((200 * 1 + 600 * 8) / 800)
+    assert (got.lag, got.update_ms) == (pytest.approx((30 * 2 + 10 * 6) / 40), pytest.approx((30 * 8 + 10 * 4) / 40))
+    assert got.trainer_training == pytest.approx((2 * 0.25 + 1 * 1.0) / 3)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_discarder_gives_every_block_back(in_threads: Threads, wait_until: WaitUntil, batch: int) -> None:
+    spec = EnvSpec("toy", "gym", (3,), "float32", (3,), 1, 2, 1, False, 30.0)
+    agents, spare, per_thread = 6, 8, 2000
+    store = ExperienceStore(spec, agents, 1, spare, 0.9, torch.device("cpu"))
+    queue = TrainingQueue(2 * batch, batch)
+    discarder = Discarder(queue, store)
+    discarder.start()
+    put = [0, 0]
+
+    def act(number: int) -> None:
+        mine = np.arange(3) + 3 * number
+        for _ in range(per_thread):
+            finished = store.place(mine, np.zeros(3, np.uint8)).finished
+            assert queue.put(finished)
+            put[number] += len(finished)
+
+    for thread in in_threads(2, act):
+        thread.join(30)
+    assert sum(put) == 2 * 3 * (per_thread - 1)  # a rollout is complete with the frame after it
+    wait_until(lambda: store.free == spare - len(queue) and len(queue) == sum(put) % batch)
+    assert len(set(store._free)) == store.free
+    queue.close()
+    discarder.join(10)
+    assert not discarder.is_alive()
+
+
+# -- the commands -----------------------------------------------------------------------------------------------------
+
+
+def all_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(all_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(all_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def test_throughput_as_one_json_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(runs))
+    flags = ["--env", "ALE/Pong-v5", "--seconds", "1", "--agents", "4", "--rollout", "5", "--device", "cpu"]
+    assert cli.main(["bench", "throughput", *flags, "--json", "--out", str(tmp_path)]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert all_finite(found)
+    for name in ("ceiling_pps", "acting_pps", "training_pps", "tps", "prediction_batch", "wait_ms", "update_ms"):
+        assert found[name] > 0, name
+    assert found["ratio"] == pytest.approx(found["training_pps"] / found["ceiling_pps"], rel=1e-3)
+    assert found["acting_ratio"] == pytest.approx(found["acting_pps"] / found["ceiling_pps"], rel=1e-3)
+    assert found["lag"] >= 0
+    assert found["gpu_utilisation"] is None
+    assert set(found["cpu"]) == {"agents", "predictors", "trainers", "rest"}
+    assert found["cpu"]["trainers"] > 0
+    assert found["rss_mb"] > 100
+    assert found["machine"]["cores"] == len(os.sched_getaffinity(0))
+    assert found["config"]["engine"]["agents"] == 4
+    assert found["config"]["learn"]["rollout"] == 5
+    assert found["seconds"] == 1.0
+    assert json.loads((tmp_path / "throughput.json").read_text()) == found
+    with open(tmp_path / "throughput.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["phase"], row["repeat"]) for row in rows] == [("ceiling", "1"), ("acting", "1"), ("training", "1")]
+    assert float(rows[2]["pps"]) == found["training_pps"]
+    assert rows[0]["tps"] == ""
+    assert rows[1]["update_ms"] == ""
+    assert not list(runs.iterdir())
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    flags = ["--env", "CartPole-v1", "--seconds", "0.5", "--device", "cpu", "--axes", "agents", "--out", str(tmp_path)]
+    assert cli.main(["bench", "scaling", *flags, "--agents", "2", "--no-plot"]) == 0
+    first = (tmp_path / "scaling.csv").read_text()
+    assert len(first.splitlines()) == 2
+    assert not (tmp_path / "scaling.png").exists()
+    # What was torn by a crash is no point.
+    (tmp_path / "scaling.csv").write_text(first + "0123456789ab,CartPole-v1,fa")
+    capfd.readouterr()
+
+    plot = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]
+    assert cli.main(["bench", "scaling", *flags, "--agents", "2", "4", "--json", *plot]) == 0
+    output = capfd.readouterr()
+    assert "1 of 2 points are in" in output.err
+    kept = (tmp_path / "scaling.csv").read_text().splitlines()
+    assert kept[:2] == first.splitlines()
+    assert len(kept) == 3
+    found = json.loads(output.out)
+    assert all_finite(found)
+    assert [point["value"] for point in found["axes"]["agents"]] == [2, 4]
+    assert all(point["pps"] > 0 and point["tps"] > 0 for point in found["axes"]["agents"])
+    assert json.loads((tmp_path / "scaling.json").read_text()) == found
+    if not plot:
+        assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+    before = (tmp_path / "scaling.csv").read_text()
+    assert cli.main(["bench", "scaling", *flags, "--agents", "4", "2", "--no-plot"]) == 0
+    assert (tmp_path / "scaling.csv").read_text() == before
+    assert "2 of 2 points are in" in capfd.readouterr().err
+
+
+def test_a_point_is_the_same_only_with_all_its_settings() -> None:
+    def keys(**changes: Any) -> list[str]:
+        args = scaling.ScalingArguments(env_id="CartPole-v1", device="cpu", agents=(2, 4), **changes)
+        return [point.key for point in scaling.plan(args, "a machine").points]
+
+    assert keys() == keys()
+    assert len(set(keys())) == len(keys())
+    assert not set(keys()) & set(keys(seconds=9.0))
+    assert not set(keys()) & set(keys(preset="paper"))
+
+
+def test_the_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["bench"], ["bench", "--help"]):
+        assert cli.main(words) == 0
+        listed = capsys.readouterr().out
+        assert "throughput" in listed
+        assert "scaling" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["througput"], "did you mean throughput?"),
+        (["nothing-like-it"], "there are throughput, scaling"),
+        (["throughput", "--env", "Pong"], "did you mean ALE/Pong-v5"),
+        (["throughput", "--agents", "4", "--workers", "5"], "--workers is 5"),
+        (["throughput", "--agents", "0"], "--agents is 0"),
+        (["throughput", "--net", "mlp"], "--net is mlp"),
+        (["throughput", "--seconds", "0"], "--seconds is 0"),
+        (["throughput", "--repeats", "0"], "--repeats is 0"),
+        (["throughput", "--out", "/dev/null/results"], "--out is /dev/null/results"),
+        (["scaling", "--seconds", "nan"], "--seconds is nan"),
+        (["scaling", "--nets", "small:2"], "--nets holds 'small:2'"),
+        (["scaling", "--nets", "large:9"], "--stride is 9"),
+        (["scaling", "--workers", "0"], "--workers is 0"),
+        (["scaling", "--agents", "0"], "--agents is 0"),
+        (["scaling", "--env", "CartPole-v1", "--nets", "small"], "--net is small"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", *words]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.startswith("ga3c: ")
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["bench", "scaling", "--out", str(tmp_path / "out")]) == 2
+    assert 'pip install "ga3c[bench]", or give --no-plot' in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
