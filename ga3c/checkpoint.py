@@ -15,6 +15,9 @@ from ga3c.errors import UserError
 from ga3c.stats import Counters
 
 _SUFFIX = ".safetensors"
+_FORMAT = "2"
+"""Changes whenever the same names and shapes come to mean something else, so that no old file is taken for a new one.
+1: features of pictures in the order channel, row, column. 2: row, column, channel."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Checkpoint:
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Writes it beside its place and moves it there: a reader sees a whole file or none."""
     about = {
+        "format": _FORMAT,
         "counters": json.dumps(dataclasses.asdict(checkpoint.counters)),
         "score": repr(checkpoint.score),
         "best_score": repr(checkpoint.best_score),
@@ -54,9 +58,12 @@ def load(path: Path) -> Checkpoint:
         with safetensors.safe_open(path, framework="pt") as file:
             about = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return Checkpoint(
-            tensors, Counters(**json.loads(about["counters"])), float(about["score"]), float(about["best_score"])
-        )
+        counters = Counters(**json.loads(about["counters"]))
+        if about.get("format", "1") != _FORMAT:
+            raise UserError(
+                f"The checkpoint {path} was written by another version of ga3c, which this one cannot read."
+            )
+        return Checkpoint(tensors, counters, float(about["score"]), float(about["best_score"]))
     except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
         older = [p.name for p in list_last(path.parent) if p < path]
         hint = f"; delete it to go on from {older[-1]}" if older else ""

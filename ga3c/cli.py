@@ -1,4 +1,4 @@
-"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `envs` and `bench`."""
+"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs` and `bench`."""
 
 import dataclasses
 import difflib
@@ -96,6 +96,26 @@ class PlayArguments:
 
 
 @dataclass(frozen=True)
+class PlotArguments:
+    """Draw the learning curves of one or several runs on one picture."""
+
+    folders: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
+    """The runs' folders."""
+    x: Literal["time", "steps", "frames"] = "time"
+    """Draw against minutes of training, agent steps or frames."""
+    y: Annotated[str, tyro.conf.arg(metavar="COLUMN")] = "score"
+    """score, entropy, pps, tps, lag or any other column of metrics.csv."""
+    smooth: int = 1
+    """Mean over so many rows of metrics.csv, about a second each (1: as they are)."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("plot.png")
+    """The picture: .png, .svg or .pdf."""
+    group: bool = True
+    """Runs that differ only in their seed are one line, with a band from the least to the most of them."""
+
+
+@dataclass(frozen=True)
 class EnvsArguments:
     """List the environments that can be trained here."""
 
@@ -146,6 +166,13 @@ def play(arguments: Sequence[str]) -> None:
     play.show(args.folder, args.video, args.episodes, args.max_seconds, args.policy, args.checkpoint, args.seed)
 
 
+def plot(arguments: Sequence[str]) -> None:
+    args = tyro.cli(PlotArguments, args=list(arguments), prog="ga3c plot", config=flags.STYLE)
+    from ga3c import plot
+
+    plot.show(args.folders, args.x, args.y, args.smooth, args.out, args.group)
+
+
 def environments(arguments: Sequence[str]) -> None:
     args = tyro.cli(EnvsArguments, args=list(arguments), prog="ga3c envs", config=flags.STYLE)
     from ga3c.envs import catalog
@@ -173,6 +200,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
     "resume": (resume, "go on with a run from its last checkpoint"),
     "eval": (evaluate, "play whole episodes and report raw scores"),
     "play": (play, "watch a trained agent, or record a video"),
+    "plot": (plot, "draw the learning curves of several runs on one picture"),
     "envs": (environments, "list the environments that can be trained here"),
     "bench": (bench, "measure how fast this machine trains, and where the time goes"),
 }

@@ -44,6 +44,7 @@ class EnvConfig:
 
 Ui = Literal["auto", "live", "plain", "none"]
 NetName = Literal["auto", "small", "large", "nature", "mlp"]
+Precision = Literal["fp32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class NetConfig:
     """Stride of the first layer of `large`: 4, 3, 2 or 1 (the paper's footnote 4)."""
     init: Literal["fan-in", "orthogonal"] = "fan-in"
     """How weights start: uniform in 1/sqrt(fan-in) (A3C and the 2016 code) or orthogonal."""
-    precision: Literal["fp32", "tf32", "bf16"] = "tf32"
+    precision: Precision = "tf32"
     """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
 
     def __post_init__(self) -> None:
@@ -154,6 +155,8 @@ class EngineConfig:
     """Most agents in one prediction."""
     queue: int = 100
     """Most rollouts that wait for training; agents are held back when it is full."""
+    fuse: bool = False
+    """On CUDA, compile an update's many small operations into few: more updates a second after a longer start."""
     torch_threads: int = 0
     """Threads inside one torch operation on the CPU (0: chosen by the machine)."""
     restarts: int = 10
@@ -184,6 +187,9 @@ class RunConfig:
     """Seconds between checkpoints."""
     keep: int = 3
     """How many of the last checkpoints stay, besides the best."""
+    profile: float = 0.0
+    """Write trace.json with what agents, predictors, trainers and GPU did in the last so many seconds (open it in
+    ui.perfetto.dev; 0: off)."""
 
     def __post_init__(self) -> None:
         _require(self.steps >= 0, "steps", self.steps, "0 or more")
@@ -191,6 +197,7 @@ class RunConfig:
         _require(0 <= self.seed < 2**31, "seed", self.seed, "between 0 and 2147483647")
         _require(0 < self.checkpoint_seconds < math.inf, "checkpoint_seconds", self.checkpoint_seconds, "above 0")
         _require(self.keep >= 1, "keep", self.keep, "1 or more")
+        _require(0 <= self.profile <= 60, "profile", self.profile, "between 0 and 60")
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,20 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ga3c.errors import UserError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BASE_AGE_NS = 1_000_000_000
+"""A device tells times between events in floats of 32 bits, and its clock drifts: they are counted from nearby."""
 
 
 def choose(name: str) -> torch.device:
@@ -35,6 +41,7 @@ def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> 
     if where.type == "cuda":
         torch.set_float32_matmul_precision("high" if tf32 else "highest")
         torch.backends.cudnn.allow_tf32 = tf32
+        torch.backends.cudnn.benchmark = True  # shapes never change, so the quickest convolution is worth looking for
         torch.set_num_threads(1)
     else:
         # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
@@ -56,18 +63,54 @@ def _keep_freed_memory() -> None:
         libc.mallopt(trim_threshold, 1 << 30)
 
 
-def page_lock(array: NDArray[Any]) -> Callable[[], None]:
-    """Pins memory that was allocated elsewhere, so that copies from it to a CUDA device are asynchronous and direct.
+class SharedFrames:
+    """The frames that agents leave in shared memory, [agents, ...], as the device sees them.
 
-    Gives the function that undoes it. Where the system refuses, copies are slower and nothing else changes.
+    A CUDA device reads them where they lie, over the bus, from within a graph: the memory is page-locked and mapped, so
+    no copy has to be launched for them. Where the system refuses that, they are copied first, and nothing else changes.
     """
-    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-    address = array.ctypes.data
-    if int(runtime.cudaHostRegister(address, array.nbytes, 0)) != 0:
-        with contextlib.suppress(RuntimeError):
-            torch.zeros(1, device="cuda").add_(1)  # the next launch reports the refusal, and so clears it
-        return lambda: None
-    return lambda: runtime.cudaHostUnregister(address)
+
+    def __init__(self, frames: NDArray[Any], device: torch.device) -> None:
+        self._host = torch.from_numpy(frames)
+        self._seen = self._host
+        self._copies = False
+        self._unlock: Callable[[], object] = lambda: None
+        if device.type == "cuda":
+            runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+            if int(runtime.cudaHostRegister(frames.ctypes.data, frames.nbytes, 0)) == 0:
+                self._unlock = lambda: runtime.cudaHostUnregister(frames.ctypes.data)
+                self._seen = torch.as_tensor(_AsCuda(frames), device=device)
+            else:
+                with contextlib.suppress(RuntimeError):
+                    torch.zeros(1, device=device).add_(1)  # the next launch reports the refusal, and so clears it
+                self._seen = torch.zeros_like(self._host, device=device)
+                self._copies = True
+        # The bus is used best by the largest words there are.
+        row = self._seen[0].numel() * self._seen.element_size()
+        self._words = self._seen.flatten(1).view(torch.int64) if row % 8 == 0 else self._seen.flatten(1)
+
+    def refresh(self, start: int, stop: int) -> None:
+        """Call when agents `start` to `stop` have new frames, on the lane that will read them."""
+        if self._copies:
+            self._seen[start:stop].copy_(self._host[start:stop], non_blocking=True)
+
+    def select(self, agents: Tensor) -> Tensor:
+        """The frames of some agents on the device: [N] -> [N, ...]."""
+        words = self._words.index_select(0, agents)
+        return words.view(self._seen.dtype).view(len(agents), *self._seen.shape[1:])
+
+    def close(self) -> None:
+        """Gives the memory back as it was. No device may read it any more."""
+        self._unlock()
+
+
+class _AsCuda:
+    """Memory of the host that a CUDA device may read at the same address, as torch takes it."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False), "version": 3,
+        }  # fmt: skip
 
 
 class Lane:
@@ -77,17 +120,20 @@ class Lane:
     kernels. On the CPU a step is called as it is: both run the same function over the same tensors.
     """
 
-    def __init__(self, device: torch.device, seed: int, urgent: bool = False) -> None:
-        """The device's scheduler prefers the work of an `urgent` lane."""
+    def __init__(self, device: torch.device, seed: int, urgent: bool = False, fuses: bool = False) -> None:
+        """The device's scheduler prefers the work of an `urgent` lane. A lane that `fuses` compiles what it is told to
+        on a CUDA device."""
         self.device = device
+        self._fuses = fuses and device.type == "cuda"
         self.generator = torch.Generator(device).manual_seed(seed)
         self._stream: Any = None
         self._pool: Any = None
-        self._launched = 0
+        self._launched = self._base_ns = 0
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device, priority=-1 if urgent else 0)  # type: ignore[no-untyped-call]
             # A wait for a blocking event sleeps: it holds no lock and no core.
-            self._begun, self._done = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            events = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(3))  # type: ignore[no-untyped-call]
+            self._begun, self._done, self._base = events
 
     @property
     def captures(self) -> bool:
@@ -97,6 +143,14 @@ class Lane:
     def host_buffer(self, *shape: int, dtype: torch.dtype) -> Tensor:
         """Host memory that this lane's copies can read and write asynchronously."""
         return torch.zeros(shape, dtype=dtype, pin_memory=self.captures)
+
+    def fuse(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The same function of tensors in fewer, larger kernels where that was asked for."""
+        if not self._fuses:
+            return function
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else it leaves a pool of processes behind
+        compiled: Callable[P, R] = torch.compile(function, fullgraph=True, dynamic=False)
+        return compiled
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
         """Makes a step quick to run again and again. On CUDA this runs it a few times first: mind what it changes."""
@@ -120,20 +174,45 @@ class Lane:
 
         return replay
 
-    def active(self) -> contextlib.AbstractContextManager[object]:
-        """Inside it, copies and launches go to this lane."""
-        return torch.cuda.stream(self._stream) if self._stream is not None else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside it, copies and launches of this thread go to this lane."""
+        if self._stream is not None:
+            with torch.cuda.stream(self._stream):
+                yield
+        else:
+            # Statistics of weights that nothing moves any more decay to numbers so small that a CPU is slow with them.
+            torch.set_flush_denormal(True)
+            yield
 
     def begin(self) -> None:
-        """The device's time is counted from here on, until `finish`."""
+        """What is sent from here on until `finish` is timed."""
         self._launched = time.monotonic_ns()
         if self._stream is not None:
             self._begun.record(self._stream)
 
-    def finish(self) -> int:
-        """Waits until everything sent to this lane is done, and gives the nanoseconds of the device since `begin`."""
+    def finish(self) -> None:
+        """Waits until everything sent to this lane is done."""
+        if self._stream is not None:
+            self._done.record(self._stream)
+            self._done.synchronize()
+
+    def timed(self) -> int:
+        """Nanoseconds of the device from `begin` to `finish`; call it right after `finish`."""
         if self._stream is None:
             return time.monotonic_ns() - self._launched
-        self._done.record(self._stream)
-        self._done.synchronize()
         return int(self._begun.elapsed_time(self._done) * 1e6)
+
+    def span(self) -> tuple[int, int] | None:
+        """When that was, by the host's clock, in nanoseconds; None on the CPU, which has no clock of its own. Call it
+        after `finish`, while nothing is sent."""
+        if self._stream is None:
+            return None
+        if time.monotonic_ns() - self._base_ns > _BASE_AGE_NS:
+            self._base_ns = time.monotonic_ns()
+            self._base.record(self._stream)
+            self._base.synchronize()
+            end = self._base_ns - int(self._done.elapsed_time(self._base) * 1e6)
+        else:
+            end = self._base_ns + int(self._base.elapsed_time(self._done) * 1e6)
+        return end - self.timed(), end

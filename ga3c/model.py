@@ -17,7 +17,7 @@ class Model:
     def __init__(self, network: Network, learn: LearnConfig, device: torch.device) -> None:
         self.device = device
         self.network = network.to(device)
-        self.weights = torch.cat([p.detach().flatten() for p in self.network.parameters()])
+        self.weights = torch.cat([_laid_out(p.detach()).flatten() for p in self.network.parameters()])
         _point_at(self.network, self.weights)
         self.optimiser = make_optimiser(learn, self.weights)
         self._lock = threading.Lock()
@@ -34,22 +34,19 @@ class Model:
 
     def reader(self) -> Network:
         """A network over the shared weights, for predictions."""
-        return self.learner()[0].requires_grad_(False)
+        return self.learner().requires_grad_(False)
 
-    def learner(self) -> tuple[Network, Tensor]:
-        """A network over the shared weights with gradients of its own, and those gradients as one flat vector."""
+    def learner(self) -> Network:
+        """A network over the shared weights, whose loss has a gradient of its own."""
         network = copy.deepcopy(self.network)
         _point_at(network, self.weights)
-        gradient = torch.zeros_like(self.weights)
-        for parameter, part in zip(network.parameters(), _parts(network, gradient), strict=True):
-            parameter.grad = part
-        return network, gradient
+        return network
 
     def state(self) -> dict[str, Tensor]:
         """Weights and statistics by name, as they are now."""
         tensors = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
         tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
-        return {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
+        return {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
 
     def load(self, tensors: dict[str, Tensor], version: int) -> None:
         """The inverse of `state`. A wrong set of names or shapes is a ValueError and changes nothing."""
@@ -68,16 +65,25 @@ class Model:
         self._version = version
 
 
-def _parts(network: nn.Module, flat: Tensor) -> list[Tensor]:
-    parts, start = [], 0
-    for parameter in network.parameters():
-        parts.append(flat[start : start + parameter.numel()].view(parameter.shape))
-        start += parameter.numel()
-    return parts
+def flat_gradient(loss: Tensor, network: Network) -> Tensor:
+    """The gradient of a loss in the order of `Model.weights`, [P]. One copy, where `backward` would add up the
+    gradient of each parameter by itself."""
+    gradients = torch.autograd.grad(loss, list(network.parameters()))
+    return torch.cat([_laid_out(gradient).flatten() for gradient in gradients])
+
+
+def _laid_out(tensor: Tensor) -> Tensor:
+    """A parameter as it lies in memory. Filters are kept with their channels side by side, [out, height, width, in], as
+    the fastest convolutions of CPUs and GPUs want them."""
+    return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
 
 
 def _point_at(network: nn.Module, flat: Tensor) -> None:
     # `.data` shares the memory but not autograd's count of changes: another trainer's update between this one's forward
     # and backward pass is what lock-free means, not an error.
-    for parameter, part in zip(network.parameters(), _parts(network, flat), strict=True):
-        parameter.data = part.data
+    start = 0
+    for parameter in network.parameters():
+        shape = _laid_out(parameter).shape
+        part = flat[start : start + parameter.numel()].view(shape)
+        parameter.data = part.permute(0, 3, 1, 2).data if parameter.dim() == 4 else part.data
+        start += parameter.numel()

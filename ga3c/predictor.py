@@ -11,15 +11,16 @@ from torch import Tensor
 
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import EPISODE
-from ga3c.device import Lane
+from ga3c.device import Lane, SharedFrames
 from ga3c.model import Model
 from ga3c.preprocess import ScreenPreprocessor
 from ga3c.queues import Request, TrainingQueue
 from ga3c.stats import Ended, Stats
 from ga3c.store import Closed, ExperienceStore, Placement
+from ga3c.trace import Tracer, Track
 
 # Rows of the table that goes to the device with each batch. The last three hold the bits of floats.
-_FRAME, _AGE, _AGE_ROW, _STEP, _LAST_STEP, _VERSION, _CARRY_FROM, _CARRY_TO, _CARRY_AGE = range(9)
+_AGENT, _FRAME, _AGE, _AGE_ROW, _STEP, _LAST_STEP, _CARRY_FROM, _CARRY_TO, _CARRY_AGE = range(9)
 _REWARD, _DISCOUNT, _LEARN = range(9, 12)
 _ROWS = 12
 
@@ -33,7 +34,7 @@ class _Table:
         self.integers = self.host.view(_ROWS, size).numpy()
         self.floats = self.integers.view(np.float64)
         self.device_integers = self.device.view(_ROWS, size)
-        self.device_floats = self.device_integers[_REWARD:].view(torch.float64)
+        self.device_result = self.device_integers[_REWARD:].view(torch.float64).T  # [N, 3]
 
 
 class Predictor(threading.Thread):
@@ -43,6 +44,7 @@ class Predictor(threading.Thread):
         self,
         number: int,
         pool: AgentPool,
+        frames: SharedFrames,
         training_queue: TrainingQueue,
         store: ExperienceStore,
         model: Model,
@@ -52,25 +54,23 @@ class Predictor(threading.Thread):
         super().__init__(name=f"predictor-{number}")
         self._pool = pool
         self._slots = pool.slots
+        self._frames = frames
         self._prediction_queue = pool.queue
         self._training_queue = training_queue
         self._store = store
         self._model = model
         self._lane = lane
         self._stats = stats
+        self._track = Track("predictors", self.name)
         self._network = model.reader()
         spec, max_agents = pool.spec, pool.max_agents
         self._preprocess = ScreenPreprocessor(spec, lane.device) if spec.raw_screens else None
-        self._slot_frames = torch.from_numpy(self._slots.frames)
-        frame_dtype = self._slot_frames.dtype
-        self._frames = torch.zeros(max_agents, *spec.frame_shape, dtype=frame_dtype, device=lane.device)
         self._host_actions = lane.host_buffer(max_agents, dtype=torch.int64)
         self._actions = self._host_actions.numpy()
         self._host_table = lane.host_buffer(_ROWS * max_agents, dtype=torch.int64)
         self._device_table = torch.zeros(_ROWS * max_agents, dtype=torch.int64, device=lane.device)
         self._tables: dict[int, _Table] = {}
         self._agents_of = [np.arange(group.start, group.stop) for group in pool.groups]
-        self._frames_of = [self._slot_frames[group.start : group.stop] for group in pool.groups]
         self._graphs = self._capture(max_agents)
 
     def run(self) -> None:
@@ -81,6 +81,8 @@ class Predictor(threading.Thread):
                     waited = time.monotonic_ns() - before
                     self._predict(requests, waited)
                     before = time.monotonic_ns()
+                if self._stats.trace is not None:
+                    self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
             except Closed:
                 pass  # the run ends while this thread waited for room
             except Exception as error:
@@ -90,10 +92,11 @@ class Predictor(threading.Thread):
         begin = time.monotonic_ns()
         agents = np.concatenate([self._agents_of[request.group.number] for request in requests])
         flags = self._slots.flags[agents]
-        placement = self._store.place(agents, flags)
+        placement = self._store.place(agents, flags, self._model.version)
         size = self._upload(requests, agents, placement)
         launch = time.monotonic_ns()
-        self._lane.begin()
+        if self._stats.trace is not None:
+            self._lane.begin()
         self._launch(size, len(placement.carry_to))
         self._lane.finish()
         done = time.monotonic_ns()
@@ -111,6 +114,18 @@ class Predictor(threading.Thread):
             blocked=placement.waited + put, preparing=launch - begin - placement.waited, predicting=done - launch,
             replying=replied - done,
         )  # fmt: skip
+        if self._stats.trace is not None:
+            # Room is looked for right at the beginning, so a wait for it is drawn there.
+            self._trace(
+                self._stats.trace, len(agents), begin - waited,
+                ("wait", begin), ("blocked", begin + placement.waited), ("prepare", launch), ("predict", done),
+                ("reply", replied), ("blocked", replied + put),
+            )  # fmt: skip
+
+    def _trace(self, trace: Tracer, agents: int, begin: int, *parts: tuple[str, int]) -> None:
+        trace.add(self._track, begin, *parts, agents=agents)
+        if (span := self._lane.span()) is not None:
+            trace.add(Track("gpu", self.name), span[0], ("predict", span[1]), agents=agents)
 
     def _upload(self, requests: Sequence[Request], agents: NDArray[np.int64], placement: Placement) -> int:
         """Fills the inputs for one batch and returns its size, padded to one that was captured."""
@@ -119,24 +134,20 @@ class Predictor(threading.Thread):
         table = self._table(size)
         self._pad(table, count, carried)
         integers, floats = table.integers, table.floats
+        integers[_AGENT, :count] = agents
         integers[_FRAME, :count] = placement.frame
         integers[_AGE, :count] = placement.age
         integers[_AGE_ROW, :count] = placement.age_row
         integers[_STEP, :count] = placement.step
         integers[_LAST_STEP, :count] = placement.last_step
-        integers[_VERSION, :count] = self._model.version
         integers[_CARRY_FROM, :carried] = placement.carry_from
         integers[_CARRY_TO, :carried] = placement.carry_to
         integers[_CARRY_AGE, :carried] = placement.carry_age
         floats[_REWARD, :count] = self._slots.rewards[agents]
         floats[_DISCOUNT, :count] = placement.discount
         floats[_LEARN, :count] = placement.learn
-        table.device.copy_(table.host, non_blocking=True)
-        row = 0
         for request in requests:
-            frames = self._frames_of[request.group.number]
-            self._frames[row : row + len(frames)].copy_(frames, non_blocking=True)
-            row += len(frames)
+            self._frames.refresh(request.group.start, request.group.stop)
         return size
 
     def _table(self, size: int) -> _Table:
@@ -158,14 +169,15 @@ class Predictor(threading.Thread):
         integers[_CARRY_AGE, carried:] = 0
 
     def _step(self, size: int, carried: int) -> None:
-        """The work of one prediction, from the uploaded frames to the sampled actions, all on the device."""
-        integers = self._table(size).device_integers
-        reward, discount, learn = self._table(size).device_floats.float().unbind()
-        frames = self._frames[:size]
+        """The work of one prediction, from the frames in shared memory to the sampled actions, all on the device."""
+        table = self._table(size)
+        table.device.copy_(table.host, non_blocking=True)
+        integers, result = table.device_integers, table.device_result.float()
+        frames = self._frames.select(integers[_AGENT])
         if self._preprocess is not None:
             frames = self._preprocess(frames)
         store = self._store
-        store.write_result(integers[_LAST_STEP], reward, discount, learn)
+        store.write_result(integers[_LAST_STEP], result)
         store.write_frames(frames, integers[_FRAME], integers[_AGE], integers[_AGE_ROW])
         if carried:
             rows = integers[:, :carried]
@@ -173,7 +185,7 @@ class Predictor(threading.Thread):
         observations = store.observe(integers[_FRAME], integers[_AGE])
         parameters, _ = self._network(observations)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
-        store.write_decision(integers[_STEP], actions, log_probs, integers[_VERSION])
+        store.write_decision(integers[_STEP], actions, log_probs)
         self._host_actions[:size].copy_(actions, non_blocking=True)
 
     def _launch(self, size: int, carried: int) -> None:
@@ -190,9 +202,7 @@ class Predictor(threading.Thread):
         graphs = {}
         with torch.no_grad():
             for size in sizes:
-                table = self._table(size)
-                self._pad(table, 0, 0)
-                table.device.copy_(table.host)
+                self._pad(self._table(size), 0, 0)
                 graphs[size] = self._lane.capture(lambda size=size: self._step(size, size))  # type: ignore[misc]
         return graphs
 

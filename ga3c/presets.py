@@ -89,7 +89,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         ),
         engine=EngineConfig(
             agents=16 * max(1, cores - 1) if on_cuda else 16 * cores,
-            predictors=2 if on_cuda else 1,
+            predictors=1,
             trainers=2 if on_cuda else 1,
             prediction_batch=256,
             queue=8,

@@ -1,4 +1,5 @@
-"""A run's folder: config.toml, metrics.csv, episodes.csv, TensorBoard events, logs and checkpoints."""
+"""A run's folder: config.toml, metrics.csv, episodes.csv, TensorBoard events, logs, checkpoints, and trace.json where
+one was asked for."""
 
 import fcntl
 import os
@@ -19,6 +20,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.events = path / "tensorboard"
         self.logs = path / "logs"
+        self.trace = path / "trace.json"
         self._config = path / "config.toml"
 
     @staticmethod

@@ -23,6 +23,7 @@ from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
 from ga3c.stats import Counters, Episode, Gauges, Snapshot, Stats
 from ga3c.store import ExperienceStore
+from ga3c.trace import Tracer
 from ga3c.trainer import MOST_BATCHES, Trainer
 
 _TICK = 0.1
@@ -55,8 +56,11 @@ class Server:
 
         workers = engine.workers or default_workers(engine.agents, where)
         seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
-        self.pool = AgentPool(spec, config.env, engine.agents, workers, engine.prediction_batch, seed, folder.logs)
-        self._unlock = device.page_lock(self.pool.slots.frames) if where.type == "cuda" else None
+        traced = config.run.profile > 0
+        self.pool = AgentPool(
+            spec, config.env, engine.agents, workers, engine.prediction_batch, seed, folder.logs, traced
+        )
+        self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
@@ -67,17 +71,34 @@ class Server:
         self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
         self.model = Model(nets.build(spec, config.net), learn, where)
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+        if traced:
+            self.stats.trace = Tracer(config.run.profile)
 
         def lane(number: int, urgent: bool) -> device.Lane:
-            return device.Lane(where, seed * 1000 + number, urgent)
+            return device.Lane(where, seed * 1000 + number, urgent, engine.fuse)
 
         self.predictors = [
-            Predictor(n, self.pool, self.training_queue, self.store, self.model, lane(n, urgent=True), self.stats)
+            Predictor(
+                n,
+                self.pool,
+                self._frames,
+                self.training_queue,
+                self.store,
+                self.model,
+                lane(n, urgent=True),
+                self.stats,
+            )
             for n in range(engine.predictors)
         ]
         self.trainers = [
             Trainer(
-                n, self.training_queue, self.store, self.model, lane(500 + n, urgent=False), self.stats, learn,
+                n,
+                self.training_queue,
+                self.store,
+                self.model,
+                lane(500 + n, urgent=False),
+                self.stats,
+                learn,
                 self._rates,
             )
             for n in range(engine.trainers)
@@ -105,6 +126,7 @@ class Server:
             finally:
                 self._shut_down()
             counters = self._save(self._record())
+            self._write_trace()
         if self._failure is not None:
             raise self._failure
         self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.")
@@ -165,6 +187,8 @@ class Server:
 
     def _shut_down(self) -> None:
         """Ends every thread and process. Closing the queues is what ends the threads."""
+        if self.stats.trace is not None:
+            self.stats.trace.close()
         self.pool.queue.close()
         self.training_queue.close()
         self.store.close()
@@ -172,8 +196,7 @@ class Server:
             if thread.ident is not None:  # it was started
                 thread.join()
         self.pool.stop(_PATIENCE)
-        if self._unlock is not None:
-            self._unlock()
+        self._frames.close()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -236,6 +259,17 @@ class Server:
             checkpoint.save(checkpoint.best_path(folder), saved)
             self._best_saved = snapshot.score
         return counters
+
+    def _write_trace(self) -> None:
+        if self.stats.trace is None:
+            return
+        path = self._folder.trace
+        try:
+            seconds = self.stats.trace.write(path, self.pool.slots.rings)
+        except OSError as error:
+            self._tell(f"{path} could not be written ({error}).")
+        else:
+            self._tell(f"What everybody did in the last {seconds:.1f} s is in {path}: open it in ui.perfetto.dev.")
 
     def _rates(self) -> tuple[float, float]:
         learn, progress = self.config.learn, self.stats.progress

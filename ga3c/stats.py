@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ga3c.trace import Tracer
+
 WINDOW = 100
 """Episodes over which scores are averaged."""
 
@@ -106,7 +108,7 @@ class Ended(NamedTuple):
     length: int
 
 
-MEASURED_ON_DEVICE = 7
+MEASURED_ON_DEVICE = 5
 """How many of the fields of `Update`, from the first on, the device computes, in their order."""
 
 
@@ -191,6 +193,8 @@ class Stats:
         self._last_update: Update | None = None
         self.failure: str | None = None
         """What broke a thread, if one broke; the server stops the run."""
+        self.trace: Tracer | None = None
+        """Who did what when, where somebody wants to see it (`--profile`)."""
 
     def resume(self, counters: Counters, recent: Sequence[Episode], best: float) -> None:
         """Goes on from an earlier part of the run. Call before any thread counts."""

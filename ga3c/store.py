@@ -5,9 +5,10 @@ one rollout of one agent, with all that training needs of it, so that a block ca
 pool as a whole. Its rows, for a rollout of T steps and observations of S stacked frames:
 
     frames   [S - 1 frames of history | T frames acted on | 1 frame to bootstrap from]
-    scalars  [T steps: action, log-probability, reward, discount, learn, version]
+    scalars  [T steps: action, log-probability, reward, discount, learn]
 
-The frame that ends a block begins the next block of the same agent, so the last S frames are carried over.
+The frame that ends a block begins the next block of the same agent, so the last S frames are carried over. The host
+keeps beside it which version of the weights decided each step, and which steps are learned from.
 """
 
 import threading
@@ -68,7 +69,6 @@ class Rollouts(NamedTuple):
     rewards: Tensor  # [B, T]
     discounts: Tensor  # [B, T]
     learn: Tensor  # [B, T]
-    versions: Tensor  # [B, T]
 
 
 class ExperienceStore:
@@ -104,12 +104,14 @@ class ExperienceStore:
         scalars = (blocks + 1) * rollout
         self.actions = torch.zeros(scalars, dtype=torch.int64, device=device)
         self.log_probs = torch.zeros(scalars, device=device)
-        self.rewards = torch.zeros(scalars, device=device)
-        self.discounts = torch.zeros(scalars, device=device)
-        self.learn = torch.zeros(scalars, device=device)
-        self.versions = torch.zeros(scalars, dtype=torch.int64, device=device)
+        # What came of a step is written and read together.
+        self.results = torch.zeros(scalars, 3, device=device)
+        self.rewards, self.discounts, self.learn = self.results.unbind(1)
+        self.versions = np.zeros((blocks + 1, rollout), np.int64)
+        self.learned = np.zeros((blocks + 1, rollout), np.bool_)
         self._back = torch.arange(self._history, -1, -1, device=device)  # [S]: frames to go back, oldest first
         self._forth = torch.arange(self.stack, device=device)
+        self._acted_on = self._history + torch.arange(rollout + 1, device=device)[:, None]  # [T + 1, 1]
         self._block = np.arange(agents)
         # Agents begin at different rows of their first block, whose rows before are zeros with nothing to learn. Else
         # all would finish their rollouts at once, and agents and trainers would take turns at waiting for each other.
@@ -122,8 +124,10 @@ class ExperienceStore:
 
     # -- where frames go: the host's side -----------------------------------------------------------------------------
 
-    def place(self, agents: Index, flags: NDArray[np.uint8]) -> Placement:
-        """Finds room for one new frame of each agent, waiting for trainers to release blocks if there is none."""
+    def place(self, agents: Index, flags: NDArray[np.uint8], version: int = 0) -> Placement:
+        """Finds room for one new frame of each agent, waiting for trainers to release blocks if there is none.
+
+        `version` is that of the weights that will act on the frames."""
         begins, ends = (flags & FIRST) != 0, (flags & TERMINAL) != 0
         block, row, known = self._block[agents], self._row[agents], self._known[agents]
         full = np.flatnonzero(row == self.rollout)
@@ -139,6 +143,8 @@ class ExperienceStore:
         acts_in, acts_at = block.copy(), row.copy()
         acts_in[full], acts_at[full] = taken, 0
 
+        self.learned.reshape(-1)[last] = learn
+        self.versions[acts_in, acts_at] = version
         self._known[agents] = True
         self._block[agents] = acts_in
         self._row[agents] = acts_at + 1
@@ -196,15 +202,13 @@ class ExperienceStore:
         first = torch.div(carry_to, self._rows, rounding_mode="floor") * (self.rollout + 1)
         self.ages.index_copy_(0, first, age)
 
-    def write_result(self, last_step: Tensor, reward: Tensor, discount: Tensor, learn: Tensor) -> None:
-        self.rewards.index_copy_(0, last_step, reward)
-        self.discounts.index_copy_(0, last_step, discount)
-        self.learn.index_copy_(0, last_step, learn)
+    def write_result(self, last_step: Tensor, result: Tensor) -> None:
+        """`result` is reward, discount and learn: [N, 3]."""
+        self.results.index_copy_(0, last_step, result)
 
-    def write_decision(self, step: Tensor, action: Tensor, log_prob: Tensor, version: Tensor) -> None:
+    def write_decision(self, step: Tensor, action: Tensor, log_prob: Tensor) -> None:
         self.actions.index_copy_(0, step, action)
         self.log_probs.index_copy_(0, step, log_prob)
-        self.versions.index_copy_(0, step, version)
 
     def observe(self, frame: Tensor, age: Tensor) -> Tensor:
         """Observations [N, *observation] that end in the given frames. Where an episode is younger than the stack, its
@@ -216,22 +220,18 @@ class ExperienceStore:
     def gather(self, blocks: Tensor) -> Rollouts:
         """The rollouts in the given blocks [B], as one batch."""
         count, steps = len(blocks), self.rollout
-        within = torch.arange(steps + 1, device=blocks.device)
-        frame = (blocks[:, None] * self._rows + self._history + within).flatten()  # [B * (T + 1)]
-        age = self.ages.index_select(0, (blocks[:, None] * (steps + 1) + within).flatten())
-        scalars = (blocks[:, None] * steps + within[:steps]).flatten()  # [B * T]
-
-        def pick(values: Tensor) -> Tensor:
-            return values.index_select(0, scalars).view(count, steps)
-
+        age = self.ages.view(-1, steps + 1).index_select(0, blocks)[..., None]  # [B, T + 1, 1]
+        newest = torch.add(self._acted_on, blocks[:, None, None], alpha=self._rows)  # [B, T + 1, 1]
+        rows = newest - torch.minimum(self._back, age)  # [B, T + 1, S]
+        frames = self.frames.index_select(0, rows.flatten())  # [B * (T + 1) * S, *frame]
+        rewards, discounts, learn = self.results.view(-1, steps, 3).index_select(0, blocks).unbind(2)
         return Rollouts(
-            observations=self.observe(frame, age).view(count, steps + 1, *self._observation_shape),
-            actions=pick(self.actions),
-            log_probs=pick(self.log_probs),
-            rewards=pick(self.rewards),
-            discounts=pick(self.discounts),
-            learn=pick(self.learn),
-            versions=pick(self.versions),
+            observations=frames.view(count, steps + 1, *self._observation_shape),
+            actions=self.actions.view(-1, steps).index_select(0, blocks),
+            log_probs=self.log_probs.view(-1, steps).index_select(0, blocks),
+            rewards=rewards,
+            discounts=discounts,
+            learn=learn,
         )
 
 

@@ -7,17 +7,19 @@ from collections import deque
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ga3c.config import LearnConfig
 from ga3c.device import Lane
-from ga3c.learn.losses import actor_critic_loss
+from ga3c.learn.losses import Loss, actor_critic_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
-from ga3c.model import Model
+from ga3c.model import Model, flat_gradient
 from ga3c.queues import TrainingQueue
 from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
 from ga3c.store import ExperienceStore
+from ga3c.trace import Track
 
-MOST_BATCHES = 4
+MOST_BATCHES = 8
 """Batches that wait already are taken up to so many at a time. Each still makes an update of its own, one after the
 other, but they share one launch, and Python's part of it."""
 
@@ -43,19 +45,25 @@ class Trainer(threading.Thread):
         self._model = model
         self._lane = lane
         self._stats = stats
+        self._track = Track("trainers", self.name)
         self._config = config
         self._rates = rates
-        self._network, self._gradient = model.learner()
-        self._most_batches = MOST_BATCHES if lane.captures else 1
+        self._network = model.learner()
+        self._most_batches = min(MOST_BATCHES, queue.capacity // config.batch_rollouts) if lane.captures else 1
         self._random = random.Random(number)
         self._kept: deque[int] = deque()
         """Rollouts that were used once and may be drawn again, oldest first."""
-        # A row per update: its rollouts, the model's version, and in the bits of two floats the rates that hold.
-        shape = (self._most_batches * config.reuse, config.batch_rollouts + 3)
+        self._spent: list[int] = []
+        """Rollouts that will not be used after what is under way."""
+        # A row per update: its rollouts, and the rates that hold, as the bits of two floats.
+        shape = (self._most_batches * config.reuse, config.batch_rollouts + 2)
         self._table = torch.zeros(shape, dtype=torch.int64, device=lane.device)
         self._host_table = lane.host_buffer(*shape, dtype=torch.int64)
         self._reports = torch.zeros(shape[0], MEASURED_ON_DEVICE, device=lane.device)
         self._host_reports = lane.host_buffer(shape[0], MEASURED_ON_DEVICE, dtype=torch.float32)
+        self._rows, self._read = self._host_table.numpy(), self._host_reports.numpy()
+        self._loss = lane.fuse(self._loss_of)
+        self._apply = lane.fuse(self._clip_and_step)
         self._graphs = self._capture()
 
     def run(self) -> None:
@@ -66,6 +74,8 @@ class Trainer(threading.Thread):
                     waited = time.monotonic_ns() - before
                     self._train(rollouts, waited)
                     before = time.monotonic_ns()
+                if self._stats.trace is not None:
+                    self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
             except Exception as error:
                 self._stats.fail(self.name, error)
 
@@ -74,37 +84,50 @@ class Trainer(threading.Thread):
         batches = self._batches(rollouts)
         count = len(batches)
         rates = self._rates()
-        table = self._host_table.numpy()[:count]
-        table[:, :-3] = batches
-        table[:, -3] = range(self._model.version, self._model.version + count)
+        version = self._model.version
+        table = self._rows[:count]
+        table[:, :-2] = batches
         table[:, -2:].view("float64")[:] = rates
-        self._table[:count].copy_(self._host_table[:count], non_blocking=True)
         self._lane.begin()
         self._launch(count)
-        on_device = self._lane.finish()
-        self._release(rollouts)
+        lags = [self._lag(batch, version + number) for number, batch in enumerate(batches)]
+        self._lane.finish()
+        on_device = self._lane.timed()
+        self._release()
         self._model.count_updates(count)
         busy = time.monotonic_ns() - begin
         rest = (*rates, waited // count, busy // count, on_device // count)
-        self._stats.trained([Update._make((*report, *rest)) for report in self._host_reports[:count].tolist()])
+        reports = self._read[:count].tolist()
+        self._stats.trained([Update._make((*report, *lag, *rest)) for report, lag in zip(reports, lags, strict=True)])
+        if (trace := self._stats.trace) is not None:
+            trace.add(self._track, begin - waited, ("wait", begin), ("update", begin + busy), updates=count)
+            if (span := self._lane.span()) is not None:
+                trace.add(Track("gpu", self.name), span[0], ("update", span[1]), updates=count)
+
+    def _lag(self, batch: list[int], version: int) -> tuple[float, float]:
+        """How many updates ago the steps of a batch were decided, in the mean and at most."""
+        ages = version - self._store.versions[batch][self._store.learned[batch]]
+        return (float(ages.mean()), float(ages.max())) if ages.size else (0.0, 0.0)
 
     def _batches(self, rollouts: list[int]) -> list[list[int]]:
         """The rollouts of each update to make: those that are new, and after each batch of them those drawn again."""
-        size, batches = self._config.batch_rollouts, []
+        size, reuse, batches = self._config.batch_rollouts, self._config.reuse, []
         for start in range(0, len(rollouts), size):
             new = rollouts[start : start + size]
             batches.append(new)
-            if self._config.reuse > 1:
-                self._kept.extend(new)
-                batches += [self._random.sample(self._kept, size) for _ in range(self._config.reuse - 1)]
+            if reuse == 1:
+                self._spent += new
+                continue
+            self._kept.extend(new)
+            while len(self._kept) > self._config.reuse_window:
+                self._spent.append(self._kept.popleft())
+            batches += [self._random.sample(self._kept, size) for _ in range(reuse - 1)]
         return batches
 
-    def _release(self, rollouts: list[int]) -> None:
-        """Gives back what will not be used again. The lane has finished: the device has read it for the last time."""
-        if self._config.reuse > 1:
-            beyond = len(self._kept) - self._config.reuse_window
-            rollouts = [self._kept.popleft() for _ in range(beyond)]
-        self._store.release(rollouts)
+    def _release(self) -> None:
+        """Gives back what is spent. The lane has finished: the device has read it for the last time."""
+        spent, self._spent = self._spent, []
+        self._store.release(spent)
 
     def _launch(self, count: int) -> None:
         if self._lane.captures:
@@ -114,30 +137,32 @@ class Trainer(threading.Thread):
 
     def _step(self, count: int) -> None:
         """The work of `count` updates, one after the other, all on the device."""
+        self._table[:count].copy_(self._host_table[:count], non_blocking=True)
         for number in range(count):
             self._update(number)
         self._host_reports[:count].copy_(self._reports[:count], non_blocking=True)
 
     def _update(self, number: int) -> None:
         """One update, from the indices of the rollouts to the changed weights."""
-        config = self._config
         row = self._table[number]
-        blocks, version = row[:-3], row[-3]
         learning_rate, entropy_weight = row[-2:].view(torch.float64).float().unbind()
+        loss = self._loss(row[:-2], entropy_weight)
+        gradient = flat_gradient(loss.total, self._network)
+        norm = self._apply(gradient, learning_rate)
+        torch.stack((loss.total.detach(), loss.policy, loss.value, loss.entropy, norm), out=self._reports[number])
+
+    def _loss_of(self, blocks: Tensor, entropy_weight: Tensor) -> Loss:
+        """The loss of the rollouts in some blocks [B]."""
+        config = self._config
         batch = self._store.gather(blocks)
         count, steps = batch.actions.shape
-        observations = batch.observations.flatten(0, 1)  # [B * (T + 1), ...]
-        if observations.dim() == 4:
-            # Convolutions run backward up to 1.6 times as fast over pixels whose channels lie side by side.
-            observations = observations.contiguous(memory_format=torch.channels_last)
-        parameters, values = self._network(observations)
-        parameters = parameters.view(count, steps + 1, -1)[:, :-1]  # [B, T, A]
-        values = values.view(count, steps + 1)
+        parameters, values = self._network(batch.observations.flatten(0, 1))  # [B * (T + 1), ...]
+        parameters, values = parameters.view(count, steps + 1, -1), values.view(count, steps + 1)
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
-        head = self._network.head
-        loss = actor_critic_loss(
-            log_probs=head.log_prob(parameters, batch.actions, epsilon),
-            entropies=head.entropy(parameters, epsilon),
+        log_probs, entropies = self._network.head.evaluate(parameters[:, :-1], batch.actions, epsilon)
+        return actor_critic_loss(
+            log_probs=log_probs,
+            entropies=entropies,
             values=values[:, :-1],
             bootstrap=values[:, -1],
             behaviour_log_probs=batch.log_probs,
@@ -147,15 +172,12 @@ class Trainer(threading.Thread):
             entropy_weight=entropy_weight,
             config=config,
         )
-        self._gradient.zero_()
-        loss.total.backward()  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            norm = clip_by_global_norm_(self._gradient, config.clip_norm)
-            self._model.optimiser.step(self._gradient, learning_rate)
-            lag = (version - batch.versions) * batch.learn
-            mean_lag = lag.sum() / batch.learn.sum().clamp(min=1.0)
-            report = (loss.total, loss.policy, loss.value, loss.entropy, norm, mean_lag, lag.max())
-            torch.stack([term.detach() for term in report], out=self._reports[number])
+
+    def _clip_and_step(self, gradient: Tensor, learning_rate: Tensor) -> Tensor:
+        """Changes the shared weights, and gives the norm of the gradient as it was."""
+        norm = clip_by_global_norm_(gradient, self._config.clip_norm)
+        self._model.optimiser.step(gradient, learning_rate)
+        return norm
 
     def _capture(self) -> dict[int, Callable[[], None]]:
         """One graph per number of updates that a launch can have, where the device wants graphs. Capturing runs them,

@@ -15,7 +15,7 @@ import torch
 from ga3c import envs, nets
 from ga3c.agents.pool import AgentPool
 from ga3c.config import EnvConfig, LearnConfig, NetConfig
-from ga3c.device import Lane
+from ga3c.device import Lane, SharedFrames
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
 from ga3c.predictor import Predictor
@@ -171,11 +171,12 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         kept = learn.reuse_window if learn.reuse > 1 else 0
         spare = queue.capacity + (max(1, trainers) + 1) * (learn.batch_rollouts + kept) + pool.max_agents
         store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU)
+        frames = SharedFrames(pool.slots.frames, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
         rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731
         engine = Engine(
             pool, queue, store, model, stats,
-            [Predictor(n, pool, queue, store, model, Lane(CPU, n), stats) for n in range(predictors)],
+            [Predictor(n, pool, frames, queue, store, model, Lane(CPU, n), stats) for n in range(predictors)],
             [Trainer(n, queue, store, model, Lane(CPU, 500 + n), stats, learn, rates) for n in range(trainers)],
         )  # fmt: skip
         engines.append(engine)

@@ -147,3 +147,11 @@ def test_checkpoints_are_listed_oldest_first_and_pruned(tmp_path: Path) -> None:
     checkpoint.prune(tmp_path, 1)
     assert checkpoint.list_last(tmp_path) == ordered[-1:]
     assert checkpoint.best_path(tmp_path).exists()
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "step.safetensors"
+    checkpoint.save(path, make())
+    path.write_bytes(path.read_bytes().replace(b'"format":"2"', b'"format":"1"'))
+    with pytest.raises(UserError, match="another version of ga3c"):
+        checkpoint.load(path)

@@ -63,6 +63,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "seed": [-1, 2**31],
         "checkpoint_seconds": [0.0, -1.0, math.inf],
         "keep": [0, -3],
+        "profile": [-1.0, 60.5, math.nan],
     },
 }
 CASES = [
@@ -92,16 +93,29 @@ def test_more_workers_than_agents_are_refused() -> None:
     assert Config(engine=EngineConfig(agents=4, workers=4)).engine.workers == 4
 
 
+def test_a_window_that_holds_no_batch_to_draw_is_refused() -> None:
+    sentence = r"^--reuse-window is 7, but must be at least --batch-rollouts, which is 8\.$"
+    with pytest.raises(UserError, match=sentence):
+        LearnConfig(reuse=2, reuse_window=7, batch_rollouts=8)
+    with pytest.raises(UserError, match=sentence):
+        from_toml({"learn": {"reuse": 2, "reuse_window": 7, "batch_rollouts": 8}})
+    assert LearnConfig(reuse=2, reuse_window=8, batch_rollouts=8).reuse == 2
+    assert LearnConfig(reuse=1, reuse_window=7, batch_rollouts=8).reuse == 1, "nothing is drawn"
+
+
 def unusual() -> Config:
     return Config(
         env_id='my "odd" \\ module:Env-v0',
         preset="paper",
         env=EnvConfig(frame_skip=1, sticky=0.25, full_actions=True, clip_rewards=False, life_loss=True),
-        net=NetConfig("large", 2, "orthogonal"),
-        learn=LearnConfig(discount=1.0, learning_rate=1e-5, learning_rate_end=0.0, log_epsilon=1e-12, rho_clip=1 / 3),
+        net=NetConfig("large", 2, "orthogonal", "bf16"),
+        learn=LearnConfig(
+            discount=1.0, learning_rate=1e-5, learning_rate_end=0.0, log_epsilon=1e-12, rho_clip=1 / 3,
+            trace_decay=0.95, ratio_clip=0.1, normalise_advantages=True, reuse=5, reuse_window=77,
+        ),
         engine=EngineConfig("cpu", 7, 3),
         run=RunConfig(steps=10**12, minutes=0.125, seed=2**31 - 1),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("config", [Config(), unusual()], ids=["defaults", "unusual"])

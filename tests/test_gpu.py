@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_device import FRAMES, make_frames, random_frames
 from torch.nn.functional import log_softmax
 
 from ga3c import nets, presets, session
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import FINAL, FIRST, TERMINAL
 from ga3c.config import LearnConfig, NetConfig
-from ga3c.device import Lane
+from ga3c.device import Lane, SharedFrames
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
 from ga3c.predictor import Predictor
 from ga3c.preprocess import ScreenPreprocessor
 from ga3c.queues import Request, TrainingQueue
 from ga3c.runfolder import RunFolder
-from ga3c.server import Server
 from ga3c.stats import Gauges, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trainer import Trainer
@@ -36,6 +36,10 @@ CPU = torch.device("cpu")
 GREYS = EnvSpec("toy", "atari", (84, 84), "uint8", (4, 84, 84), 4, 6, 4, False, 15.0)
 ROLLOUT, SPARE, DISCOUNT = 3, 20, 0.9
 KINDS = ["replayed", pytest.param("cuda", marks=pytest.mark.gpu)]
+COPYING = pytest.param("copying", marks=pytest.mark.gpu)
+"""As `cuda`, where the system does not let the device read the agents' memory, so that frames are copied first."""
+FUSED = pytest.param("fused", marks=pytest.mark.gpu)
+"""As `cuda`, with what a trainer does compiled."""
 
 
 class ReplayedLane(Lane):
@@ -53,8 +57,8 @@ class ReplayedLane(Lane):
 
 
 def make_lane(kind: str, seed: int) -> Lane:
-    if kind == "cuda":
-        return Lane(torch.device("cuda", torch.cuda.current_device()), seed)
+    if kind in ("cuda", "copying", "fused"):
+        return Lane(torch.device("cuda", torch.cuda.current_device()), seed, fuses=kind == "fused")
     return (ReplayedLane if kind == "replayed" else Lane)(CPU, seed)
 
 
@@ -68,6 +72,26 @@ def _full_precision() -> Iterator[None]:
     torch.set_float32_matmul_precision(before[0])
     torch.backends.cudnn.allow_tf32 = before[1]
     torch.set_num_threads(before[2])
+
+
+@pytest.fixture(autouse=True)
+def _unlock_frames() -> Iterator[None]:
+    """Memory that stays locked after its end would be refused to whoever gets the same address."""
+    yield
+    if OPEN:
+        torch.cuda.synchronize()
+    while OPEN:
+        OPEN.pop().close()
+
+
+OPEN: list[SharedFrames] = []
+
+
+def share_frames(frames: Any, device: torch.device) -> SharedFrames:
+    shared = SharedFrames(frames, device)
+    if device.type == "cuda":
+        OPEN.append(shared)
+    return shared
 
 
 class Side:
@@ -89,8 +113,12 @@ class Side:
         rates = lambda: (1e-3, 0.01)  # noqa: E731
         self.trainer = Trainer(0, self.queue, self.store, self.model, lanes[0], self.stats, learn, rates)
         self.lanes = lanes[1:]
+        if kind == "copying":
+            share_frames(pool.slots.frames, device)  # the same memory cannot be locked twice
+        self.frames = share_frames(pool.slots.frames, device)
+        assert self.frames._copies == (kind == "copying")
         self.predictors = [
-            Predictor(n, pool, self.queue, self.store, self.model, lane, self.stats)
+            Predictor(n, pool, self.frames, self.queue, self.store, self.model, lane, self.stats)
             for n, lane in enumerate(self.lanes)
         ]
 
@@ -120,7 +148,7 @@ def make_slots(make_pool: Callable[..., AgentPool], monkeypatch: pytest.MonkeyPa
     return make
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, COPYING])
 def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool], kind: str) -> None:
     """The same frames through padded graphs and through plain calls give the same rollouts, but for the draws."""
     pool, random = make_slots(agents=7, workers=2), np.random.default_rng(1)
@@ -155,8 +183,12 @@ def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool
 def compare(plain: Side, graphs: Side, blocks: torch.Tensor) -> None:
     one = plain.store.gather(blocks)
     other = graphs.store.gather(blocks.to(graphs.model.device))
-    for name in ("observations", "rewards", "discounts", "learn", "versions"):
+    for name in ("observations", "rewards", "discounts", "learn"):
         assert torch.equal(getattr(one, name), getattr(other, name).cpu()), name
+    rows = blocks.numpy()
+    assert np.array_equal(plain.store.versions[rows], graphs.store.versions[rows])
+    for side in (plain, graphs):
+        assert np.array_equal(side.store.learned[rows], one.learn.numpy() > 0.0), "the host knows what is learned from"
     for rollouts in (one, other):
         logits, _ = plain.model.network(rollouts.observations[0, :-1].cpu())
         expected = log_softmax(logits.detach(), -1).gather(1, rollouts.actions[0].cpu()[:, None])[:, 0]
@@ -201,15 +233,22 @@ LEARN = [
         optimiser_epsilon=1e-3, clip_norm=0.5,
     ),
 ]  # fmt: skip
+LONG = LearnConfig(
+    rollout=12, batch_rollouts=4, correction="vtrace", trace_decay=0.95, ratio_clip=0.2, normalise_advantages=True,
+    reduction="mean", optimiser="adam", optimiser_epsilon=1e-3, clip_norm=0.5,
+)  # fmt: skip
+"""What the preset `fast` has: rollouts long enough to be accumulated at once, where nothing is compiled."""
 
 
-@pytest.mark.parametrize("learn", LEARN, ids=["paper", "vtrace and adam"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("learn", [*LEARN, LONG], ids=["paper", "vtrace and adam", "fast"])
+@pytest.mark.parametrize("kind", [*KINDS, FUSED])
 def test_a_captured_update_is_the_plain_update(
     make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig
 ) -> None:
+    if kind == "fused":
+        pytest.importorskip("triton")
     pool = make_slots(agents=4, workers=1)
-    plain, graphs = Side("cpu", pool, learn), Side(kind, pool, learn)
+    plain, graphs = (Side(side, pool, learn, rollout=learn.rollout) for side in ("cpu", kind))
     generator = torch.Generator().manual_seed(3)
     store = plain.store
     store.frames.random_(0, 256, generator=generator)
@@ -219,8 +258,11 @@ def test_a_captured_update_is_the_plain_update(
     store.rewards.normal_(generator=generator)
     store.learn.copy_(torch.rand(store.learn.shape, generator=generator) < 0.8)
     store.discounts.copy_(DISCOUNT * (torch.rand(store.learn.shape, generator=generator) < 0.8))
-    for name in ("frames", "ages", "actions", "log_probs", "rewards", "discounts", "learn", "versions"):
+    store.versions[:] = -np.random.default_rng(3).integers(0, 9, store.versions.shape)
+    store.learned[:] = store.learn.view(store.learned.shape).numpy() > 0.0
+    for name in ("frames", "ages", "actions", "log_probs", "results"):
         getattr(graphs.store, name).copy_(getattr(store, name))
+    graphs.store.versions[:], graphs.store.learned[:] = store.versions, store.learned
     settle(graphs)
     for blocks in ([3, 0, 7, 11], [1, 2, 4, 20], [5, 6, 8, 9]):
         plain.train(blocks)
@@ -235,6 +277,9 @@ def test_a_captured_update_is_the_plain_update(
     ours, theirs = plain.stats.snapshot()[0], graphs.stats.snapshot()[0]
     for name in ("loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "lag", "lag_max"):
         assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-3, abs=1e-4), name
+    assert 3.0 < ours.lag < ours.lag_max <= 8.0 + 2.0
+    if kind == "fused":
+        assert graphs.trainer._loss != graphs.trainer._loss_of, "nothing was compiled"
 
 
 @pytest.mark.parametrize("learn", LEARN, ids=["rmsprop", "adam"])
@@ -251,6 +296,69 @@ def test_capturing_changes_nothing(make_slots: Callable[..., AgentPool], kind: s
         (store.log_probs, store.spare_step), (store.learn, store.spare_step), (store.rewards, store.spare_step),
     ):  # fmt: skip
         assert not values[:spare].any(), "a run before the capture wrote into an agent's rows"
+
+
+# -- frames in shared memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", ["mapped", "copied"])
+@pytest.mark.parametrize(("shape", "dtype"), FRAMES)
+def test_the_gpu_sees_frames_as_the_host_leaves_them(shape: tuple[int, ...], dtype: str, way: str) -> None:
+    """Changed in place, read by plain calls and by a graph that was captured before."""
+    random, frames = np.random.default_rng(1), make_frames(9, shape, dtype)
+    lane = make_lane("cuda", 0)
+    if way == "copied":
+        share_frames(frames, lane.device)  # the same memory cannot be locked twice
+    shared = share_frames(frames, lane.device)
+    assert shared._copies == (way == "copied")
+    assert (shared._seen.data_ptr() == frames.ctypes.data) == (way == "mapped")
+    assert (torch.ones(2, device=lane.device) + 1).tolist() == [2.0, 2.0], "no refusal is left to be reported"
+    agents = torch.zeros(4, dtype=torch.int64, device=lane.device)
+    seen = torch.zeros((4, *shape), dtype=getattr(torch, dtype), device=lane.device)
+    replay = lane.capture(lambda: seen.copy_(shared.select(agents)))
+    for chosen in ([0, 1, 2, 3], [8, 3, 5, 0], [4, 4, 7, 4]):
+        agents.copy_(torch.tensor(chosen))
+        torch.cuda.synchronize()
+        for _ in range(3):
+            frames[:] = random_frames(random, 9, shape, dtype)
+            with lane.active():
+                for start in (0, 3, 6):
+                    shared.refresh(start, start + 3)
+                replay()
+                plain = shared.select(agents)
+                lane.finish()
+            for selected in (seen, plain):
+                assert selected.shape == (4, *shape)
+                assert selected.dtype == getattr(torch, dtype)
+                assert selected.cpu().numpy().tobytes() == frames[chosen].tobytes()
+
+
+@pytest.mark.gpu
+def test_memory_that_was_given_back_can_be_locked_again() -> None:
+    frames, device = make_frames(4, (84, 84), "uint8"), torch.device("cuda")
+    for _ in range(3):
+        shared = SharedFrames(frames, device)
+        assert not shared._copies
+        torch.cuda.synchronize()
+        shared.close()
+
+
+@pytest.mark.gpu
+def test_a_lane_times_what_the_gpu_does() -> None:
+    lane = make_lane("cuda", 0)
+    spent = []
+    with lane.active():
+        for cycles in (20_000_000, 10_000):
+            lane.begin()
+            torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+            lane.finish()
+            spent.append(lane.timed())
+    assert spent[0] > 5_000_000, "20 million cycles, at no more than 4 GHz"
+    assert spent[1] < spent[0] / 10
+
+
+# -- raw screens ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu
@@ -291,19 +399,19 @@ def test_cartpole_on_the_gpu(tmp_path: Path, preset: presets.Preset) -> None:
     engine = dataclasses.replace(config.engine, device="cuda", agents=16, workers=2, predictors=2, trainers=2)
     run = dataclasses.replace(config.run, steps=40_000, minutes=1.5)
     config = dataclasses.replace(config, engine=engine, run=run)
-    server = Server(config, session.describe(config), RunFolder(tmp_path))
+    server = session.build(config, RunFolder(tmp_path), start=0)
     pids: list[int] = []
     before = server.model.weights.clone()
     start = server.pool.start
     server.pool.start = lambda: (start(), pids.extend(server.pool.pids()))  # type: ignore[method-assign, assignment]
-    counters = server.run([])
-    assert counters.steps >= 40_000
-    assert counters.updates > 500
-    assert counters.episodes > 10
+    server.run([])
+    last = server.stats.snapshot()[0]
+    assert last.steps >= 40_000
+    assert last.updates > 500
+    assert last.episodes > 10
     assert torch.isfinite(server.model.weights).all()
     assert not torch.equal(before, server.model.weights)
     assert len(pids) == 2
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     if preset == "fast":
-        last = server.stats.snapshot()[0]
         assert last.score > 35.0, "a random policy scores 22"

@@ -1,13 +1,17 @@
 """The loss against its formula in plain loops, for values and for gradients."""
 
+import dataclasses
+import math
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from ga3c.config import LearnConfig
-from ga3c.learn.losses import Loss, actor_critic_loss
+from ga3c.learn.losses import Loss, actor_critic_loss, normalised, within_ratio
 from ga3c.learn.optimisers import clip_by_global_norm_, make_optimiser
 from ga3c.learn.returns import n_step_returns
 from ga3c.learn.vtrace import vtrace
@@ -21,6 +25,11 @@ CONFIGS = [
     for correction in ("none", "epsilon", "vtrace")
     for reduction in ("sum", "mean")
     for value_weight in (0.5, 0.25)
+] + [
+    LearnConfig(correction=correction, trace_decay=0.7, ratio_clip=ratio_clip, normalise_advantages=normalise)
+    for correction in ("none", "vtrace")
+    for ratio_clip in (0.0, 0.2)
+    for normalise in (False, True)
 ]
 
 
@@ -72,18 +81,48 @@ def make_batch(num: int = 3, length: int = 4, seed: int = 0) -> Batch:
 
 
 def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
-    """Targets and advantages; their own formulas are tested elsewhere."""
+    """Targets and advantages; the formulas of V-trace and of returns are tested elsewhere."""
     steps = (batch.rewards, batch.discounts, batch.learn, batch.values.detach(), batch.bootstrap.detach())
+    log_rhos = batch.log_probs.detach() - batch.behaviour_log_probs
     if config.correction == "vtrace":
-        log_rhos = batch.log_probs.detach() - batch.behaviour_log_probs
-        return vtrace(log_rhos, *steps, config.rho_clip, config.c_clip)
-    returns = n_step_returns(*steps)
-    return returns, returns - batch.values.detach()
+        targets, advantages = vtrace(log_rhos, *steps, config.rho_clip, config.c_clip, config.trace_decay)
+    else:
+        targets = n_step_returns(*steps)
+        advantages = targets - batch.values.detach()
+    if config.normalise_advantages:
+        advantages = torch.tensor(slow_normalised(advantages.tolist(), batch.learn.tolist()), dtype=torch.float64)
+    if config.ratio_clip > 0.0:
+        for b in range(advantages.shape[0]):
+            for t in range(advantages.shape[1]):
+                if is_spent(math.exp(log_rhos[b, t]), advantages[b, t].item(), config.ratio_clip):
+                    advantages[b, t] = 0.0
+    return targets, advantages
 
 
+def slow_normalised(advantages: list[list[float]], learn: list[list[float]]) -> list[list[float]]:
+    learned = [
+        advantage
+        for row, marks in zip(advantages, learn, strict=True)
+        for advantage, mark in zip(row, marks, strict=True)
+        if mark
+    ]
+    mean = sum(learned) / len(learned)
+    deviation = math.sqrt(sum((advantage - mean) ** 2 for advantage in learned) / len(learned))
+    return [
+        [(advantage - mean) / deviation if mark else 0.0 for advantage, mark in zip(row, marks, strict=True)]
+        for row, marks in zip(advantages, learn, strict=True)
+    ]
+
+
+def is_spent(ratio: float, advantage: float, clip: float) -> bool:
+    """Whether the ratio is out of its bounds already, on the side to which the advantage pushes it."""
+    return (ratio > 1.0 + clip and advantage > 0.0) or (ratio < 1.0 - clip and advantage < 0.0)
+
+
+@pytest.mark.parametrize("length", [4, 20])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_values_and_gradients(config: LearnConfig) -> None:
-    batch = make_batch()
+def test_values_and_gradients(config: LearnConfig, length: int) -> None:
+    batch = make_batch(length=length)
     targets, advantages = targets_of(batch, config)
     num_learned = int(batch.learn.sum())
     assert 0 < num_learned < batch.learn.numel()
@@ -126,13 +165,13 @@ def test_gradient_by_finite_differences(config: LearnConfig) -> None:
     batch = make_batch()
     logits = torch.randn(3, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
     actions = torch.arange(12).view(3, 4) % 3
-    batch.log_probs, batch.entropies = head.log_prob(logits, actions), head.entropy(logits)
+    batch.log_probs, batch.entropies = head.evaluate(logits, actions)
     _, advantages = targets_of(batch, config)
     (gradient,) = torch.autograd.grad(batch.loss(config).total, logits)
 
     def frozen(logits: Tensor) -> float:
-        surrogate = -head.log_prob(logits, actions) * advantages - BETA * batch.learn * head.entropy(logits)
-        return surrogate.sum().item()
+        log_probs, entropies = head.evaluate(logits, actions)
+        return (-log_probs * advantages - BETA * batch.learn * entropies).sum().item()
 
     step = 1e-6
     for index in range(logits.numel()):
@@ -176,33 +215,151 @@ def test_vtrace_on_policy_is_the_plain_loss() -> None:
     torch.testing.assert_close(corrected.total, plain.total)
 
 
+# -- advantages of mean 0 and deviation 1 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [0.0, -5.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_normalised_advantages_have_mean_0_and_deviation_1_over_what_is_learned(scale: float, shift: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    advantages = scale * (torch.randn((6, 9), generator=generator, dtype=torch.float64) + shift)
+    learn = (torch.rand((6, 9), generator=generator) < 0.7).double()
+    advantages[learn == 0] = 100.0 * scale  # of no account
+    result = normalised(advantages, learn)
+    learned = result[learn > 0].tolist()
+    assert 10 < len(learned) < 54
+    assert sum(learned) / len(learned) == pytest.approx(0.0, abs=1e-9)
+    assert sum(value**2 for value in learned) / len(learned) == pytest.approx(1.0, rel=1e-4)
+    assert not result[learn == 0].any()
+    expected = slow_normalised(advantages.tolist(), learn.tolist())
+    torch.testing.assert_close(result, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 7, 128])
+@pytest.mark.parametrize("advantage", [0.0, 0.5, -3.0])
+def test_equal_advantages_are_normalised_to_0(advantage: float, steps: int) -> None:
+    result = normalised(torch.full((2, steps), advantage), torch.ones(2, steps))
+    assert result.tolist() == [[0.0] * steps] * 2
+
+
+@pytest.mark.parametrize("advantage", [0.1, 3.7, 100.1])
+def test_equal_advantages_whose_sum_is_not_exact_are_normalised_to_0(advantage: float) -> None:
+    result = normalised(torch.full((1, 7), advantage), torch.ones(1, 7))
+    assert result[0].tolist() == pytest.approx([0.0] * 7, abs=0.01)
+
+
+@pytest.mark.parametrize("advantage", [0.0, 2.0])
+def test_nothing_learned_is_nothing_to_normalise(advantage: float) -> None:
+    assert normalised(torch.full((2, 3), advantage), torch.zeros(2, 3)).tolist() == [[0.0] * 3] * 2
+
+
+def test_the_one_step_that_is_learned_has_no_deviation() -> None:
+    learn = torch.tensor([[0.0, 1.0, 0.0]])
+    assert normalised(torch.tensor([[4.0, 0.7, -4.0]]), learn).tolist() == [[0.0] * 3]
+
+
+# -- PPO's bounds -----------------------------------------------------------------------------------------------------
+
+CLIP = 0.2
+RATIOS = [1e-3, 0.5, 0.79, 0.81, 0.99, 1.0, 1.01, 1.19, 1.21, 2.0, 50.0]
+ADVANTAGES = [-3.0, -0.5, 0.5, 3.0]
+PAIRS = [(ratio, advantage) for ratio in RATIOS for advantage in ADVANTAGES]
+
+
+def ppo_gradient(log_prob: float, behaviour_log_prob: float, advantage: float) -> float:
+    """Of PPO's loss -min(r A, clip(r) A) by log pi, for one step."""
+    log_pi = torch.tensor(log_prob, dtype=torch.float64, requires_grad=True)
+    ratio = (log_pi - behaviour_log_prob).exp()
+    loss = -torch.minimum(ratio * advantage, ratio.clamp(1.0 - CLIP, 1.0 + CLIP) * advantage)
+    (gradient,) = torch.autograd.grad(loss, log_pi)
+    return gradient.item()
+
+
+def one_step_batch(pairs: list[tuple[float, float]]) -> Batch:
+    """Rollouts of one last step each, with the given ratio of probabilities and the given r - V."""
+    shape = (len(pairs), 1)
+    batch = make_batch(*shape)
+    ratios, advantages = (torch.tensor(column, dtype=torch.float64).view(shape) for column in zip(*pairs, strict=True))
+    batch.behaviour_log_probs = batch.log_probs.detach() - ratios.log()
+    batch.rewards = batch.values.detach() + advantages
+    batch.discounts, batch.learn = torch.zeros(shape, dtype=torch.float64), torch.ones(shape, dtype=torch.float64)
+    return batch
+
+
+@pytest.mark.parametrize(("correction", "rho_clip"), [("vtrace", 1e9), ("vtrace", 1.0), ("none", 1.0)])
+def test_a_step_teaches_where_ppo_lets_it(correction: Literal["vtrace", "none"], rho_clip: float) -> None:
+    batch = one_step_batch(PAIRS)
+    config = LearnConfig(correction=correction, rho_clip=rho_clip, ratio_clip=CLIP)
+    (gradient,) = torch.autograd.grad(batch.loss(config).total, batch.log_probs)
+    spent = 0
+    for b, (ratio, advantage) in enumerate(PAIRS):
+        ours, log_prob = gradient[b, 0].item(), batch.log_probs[b, 0].item()
+        theirs = ppo_gradient(log_prob, batch.behaviour_log_probs[b, 0].item(), advantage)
+        assert (theirs == 0.0) == is_spent(ratio, advantage, CLIP), "PPO is not what this test takes it to be"
+        assert np.sign(ours) == np.sign(theirs), (ratio, advantage)
+        if correction == "vtrace" and ratio <= rho_clip:  # the importance weight is PPO's ratio
+            assert ours == pytest.approx(theirs)
+        elif theirs != 0.0:
+            assert ours == pytest.approx(-advantage), (ratio, advantage)
+        spent += theirs == 0.0
+    assert spent == 2 * 3 + 2 * 3
+
+
+def test_within_ratio_is_0_exactly_where_ppo_has_no_gradient() -> None:
+    log_ratios, advantages = torch.tensor([[math.log(ratio), advantage] for ratio, advantage in PAIRS]).unbind(1)
+    expected = [0.0 if ppo_gradient(math.log(ratio), 0.0, advantage) == 0.0 else 1.0 for ratio, advantage in PAIRS]
+    assert within_ratio(log_ratios, advantages, CLIP).tolist() == expected
+    assert within_ratio(log_ratios, torch.zeros_like(advantages), CLIP).all(), "without an advantage nothing is pushed"
+
+
+def test_a_ratio_beyond_floats_is_out_of_bounds_and_no_more() -> None:
+    far = torch.tensor([200.0, 200.0, -200.0, -200.0])  # exp overflows a float32, or is 0
+    assert within_ratio(far, torch.tensor([1.0, -1.0, 1.0, -1.0]), CLIP).tolist() == [0.0, 1.0, 1.0, 0.0]
+
+
+def test_bounds_hold_for_the_policy_only() -> None:
+    batch, free = make_batch(), LearnConfig(correction="vtrace")
+    bound = dataclasses.replace(free, ratio_clip=CLIP)
+    inputs = (batch.log_probs, batch.entropies, batch.values)
+    (policy, *rest), (bound_policy, *bound_rest) = (
+        torch.autograd.grad(batch.loss(config).total, inputs) for config in (free, bound)
+    )
+    assert not torch.equal(policy, bound_policy)
+    for one, other in zip(rest, bound_rest, strict=True):
+        assert torch.equal(one, other)
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
 def test_entropy_weight() -> None:
     batch = make_batch()
     difference = batch.loss(LearnConfig(), entropy_weight=0.0).total - batch.loss(LearnConfig()).total
     torch.testing.assert_close(difference, BETA * (batch.entropies * batch.learn).sum())
 
 
+@pytest.mark.parametrize("steps", [5, 32])
 @pytest.mark.parametrize("config", [*CONFIGS, LearnConfig(optimiser="adam")])
-def test_an_update_never_reads_back(config: LearnConfig) -> None:
+def test_an_update_never_reads_back(config: LearnConfig, steps: int) -> None:
     """On `meta` tensors, which have no data: an update that looked at a value could not be captured in a CUDA graph."""
 
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, device="meta")
 
     head = DiscreteHead(8, 4).to("meta")
-    features, values, actions = empty(2, 6, 8), empty(2, 6), torch.empty((2, 5), device="meta", dtype=torch.int64)
+    features, values = empty(2, steps + 1, 8), empty(2, steps + 1)
+    actions = torch.empty((2, steps), device="meta", dtype=torch.int64)
     head.sample(head(features))
     params = head(features)[:, :-1]
     epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
     loss = actor_critic_loss(
-        head.log_prob(params, actions, epsilon),
-        head.entropy(params, epsilon),
+        *head.evaluate(params, actions, epsilon),
         values[:, :-1],
         values[:, -1],
-        empty(2, 5),
-        empty(2, 5),
-        empty(2, 5),
-        empty(2, 5),
+        empty(2, steps),
+        empty(2, steps),
+        empty(2, steps),
+        empty(2, steps),
         empty(),
         config,
     )

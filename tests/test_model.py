@@ -1,5 +1,6 @@
 """The one model: weights shared by all, gradients by nobody."""
 
+import copy
 import threading
 from collections.abc import Callable
 from typing import Literal
@@ -9,56 +10,173 @@ import torch
 from torch import Tensor
 
 from ga3c import nets
-from ga3c.config import LearnConfig, NetConfig
+from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.envs.spec import EnvSpec
 from ga3c.learn.optimisers import make_optimiser
-from ga3c.model import Model
+from ga3c.model import Model, flat_gradient
 
 CPU = torch.device("cpu")
 SPEC = EnvSpec("toy", "gym", (3,), "float32", (3,), 1, 4, 1, False, 30.0)
 OBSERVATIONS = torch.randn(7, 3, generator=torch.Generator().manual_seed(5))
+PICTURES = EnvSpec("toy", "gym", (44, 50), "uint8", (3, 44, 50), 3, 4, 1, False, 30.0)
+"""Neither square nor with as many channels as anything else, so that no two sides can be mistaken."""
+PIXELS = torch.randint(0, 256, (5, 3, 44, 50), dtype=torch.uint8, generator=torch.Generator().manual_seed(6))
 Optimiser = Literal["rmsprop", "adam"]
 
 
-def make_model(optimiser: Optimiser = "rmsprop", spec: EnvSpec = SPEC) -> Model:
-    return Model(nets.build(spec, NetConfig()), LearnConfig(optimiser=optimiser), CPU)
+def make_model(optimiser: Optimiser = "rmsprop", spec: EnvSpec = SPEC, net: NetConfig | None = None) -> Model:
+    return Model(nets.build(spec, net or NetConfig()), LearnConfig(optimiser=optimiser), CPU)
 
 
-def loss(network: nets.Network, scale: float = 1.0) -> Tensor:
-    parameters, values = network(OBSERVATIONS)
+def loss(network: nets.Network, scale: float = 1.0, observations: Tensor = OBSERVATIONS) -> Tensor:
+    parameters, values = network(observations)
     return (parameters.square().sum() + values.sum()) * scale
 
 
-def test_learners_share_weights_and_not_gradients() -> None:
-    model = make_model()
-    (one, one_gradient), (other, other_gradient) = model.learner(), model.learner()
-    loss(one).backward()
-    assert one_gradient.abs().sum() > 0
-    assert other_gradient.abs().sum() == 0
-    assert all(parameter.grad is None for parameter in model.network.parameters())
-    flat = torch.cat([parameter.grad.flatten() for parameter in one.parameters() if parameter.grad is not None])
-    assert torch.equal(flat, one_gradient)
+@pytest.mark.parametrize(("spec", "observations"), [(SPEC, OBSERVATIONS), (PICTURES, PIXELS)])
+def test_learners_share_weights_and_not_gradients(spec: EnvSpec, observations: Tensor) -> None:
+    model = make_model(spec=spec)
+    one, other = model.learner(), model.learner()
+    gradient = flat_gradient(loss(one, observations=observations), one)
+    assert gradient.shape == model.weights.shape
+    assert gradient.abs().sum() > 0
+    for network in (one, other, model.network):
+        assert all(parameter.grad is None for parameter in network.parameters())
+    start, memory = 0, model.weights.data_ptr()
     for networks in zip(one.parameters(), other.parameters(), model.network.parameters(), strict=True):
-        assert len({parameter.data_ptr() for parameter in networks}) == 1
+        pointers = {parameter.data_ptr() for parameter in networks}
+        assert pointers == {memory + start * model.weights.element_size()}
+        start += networks[0].numel()
+    assert start == model.weights.numel()
 
 
-def test_a_gradient_stays_in_its_vector_over_several_passes() -> None:
-    network, gradient = make_model().learner()
-    loss(network).backward()
-    once = gradient.clone()
-    loss(network).backward()
-    torch.testing.assert_close(gradient, 2 * once)
-    gradient.zero_()
-    loss(network).backward()
-    torch.testing.assert_close(gradient, once)
+def test_a_gradient_is_new_each_time() -> None:
+    """What the optimiser leaves in one does not reach the next, and none adds to another."""
+    network = make_model().learner()
+    first = flat_gradient(loss(network), network)
+    once = first.clone()
+    second = flat_gradient(loss(network), network)
+    assert first.untyped_storage().data_ptr() != second.untyped_storage().data_ptr()
+    assert torch.equal(second, once)
+    first.fill_(float("nan"))
+    assert torch.equal(flat_gradient(loss(network), network), once)
+    assert torch.equal(second, once)
+    assert not second.requires_grad
+
+
+def plain_copy(model: Model) -> nets.Network:
+    """The model's network with parameters of its own, laid out as torch makes them."""
+    network = copy.deepcopy(model.network)
+    for parameter in network.parameters():
+        parameter.data = parameter.detach().clone(memory_format=torch.contiguous_format)
+        assert parameter.is_contiguous()
+    return network
+
+
+@pytest.mark.parametrize(
+    ("spec", "net", "observations"),
+    [
+        (SPEC, "mlp", OBSERVATIONS),
+        (PICTURES, "small", PIXELS),
+        (PICTURES, "large", PIXELS),
+        (PICTURES, "nature", PIXELS),
+        (PICTURES, "nature", PIXELS.contiguous(memory_format=torch.channels_last)),
+    ],
+    ids=["mlp", "small", "large", "nature", "nature, channels last"],
+)
+def test_a_flat_gradient_is_that_of_backward_parameter_by_parameter(
+    spec: EnvSpec, net: NetName, observations: Tensor
+) -> None:
+    model = make_model(spec=spec, net=NetConfig(net=net))
+    network, reference = model.learner(), plain_copy(model)
+    gradient = flat_gradient(loss(network, observations=observations), network)
+    loss(reference, observations=observations).backward()
+    start, filters = 0, 0
+    for name, parameter in reference.named_parameters():
+        part, expected = gradient[start : start + parameter.numel()], parameter.grad
+        assert expected is not None
+        start += parameter.numel()
+        if parameter.dim() == 4:
+            filters += 1
+            out, channels, height, width = parameter.shape
+            part = part.view(out, height, width, channels).permute(0, 3, 1, 2)
+        torch.testing.assert_close(
+            part.reshape(parameter.shape), expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()),
+            msg=lambda text, name=name: f"{name}: {text}",
+        )  # fmt: skip
+        assert expected.abs().max() > 0, name
+    assert start == gradient.numel()
+    assert filters == {"mlp": 0, "small": 2, "large": 3, "nature": 3}[net]
+
+
+def test_a_step_along_a_flat_gradient_moves_each_weight_by_its_own() -> None:
+    """The weights and their gradient lie in the same order: on the flat vectors, each filter moves as by itself."""
+    model = make_model(spec=PICTURES)
+    network, reference = model.learner(), plain_copy(model)
+    loss(reference, observations=PIXELS).backward()
+    model.weights.sub_(flat_gradient(loss(network, observations=PIXELS), network), alpha=0.01)
+    for one, other in zip(model.network.parameters(), reference.parameters(), strict=True):
+        assert other.grad is not None
+        moved = other.detach() - 0.01 * other.grad
+        torch.testing.assert_close(one.detach(), moved, rtol=1e-4, atol=1e-6 * float(moved.abs().max()))
+
+
+@pytest.mark.parametrize("kind", ["network", "reader", "learner"])
+def test_filters_lie_with_their_channels_side_by_side(kind: str) -> None:
+    model = make_model(spec=PICTURES)
+    network = model.network if kind == "network" else getattr(model, kind)()
+    start, filters = 0, 0
+    for parameter in network.parameters():
+        flat = model.weights[start : start + parameter.numel()]
+        start += parameter.numel()
+        if parameter.dim() == 4:
+            filters += 1
+            assert parameter.is_contiguous(memory_format=torch.channels_last)
+            assert not parameter.is_contiguous()
+            assert torch.equal(flat, parameter.detach().permute(0, 2, 3, 1).flatten())
+        else:
+            assert parameter.is_contiguous()
+            assert torch.equal(flat, parameter.detach().flatten())
+    assert filters == 2
+
+
+def test_the_layout_of_filters_changes_nothing_that_is_seen() -> None:
+    torch.manual_seed(4)
+    plain = nets.build(PICTURES, NetConfig())
+    torch.manual_seed(4)
+    model = make_model(spec=PICTURES)
+    for one, other in zip(plain.parameters(), model.network.parameters(), strict=True):
+        assert torch.equal(one, other), "the weights themselves"
+    for network in (model.network, model.reader(), model.learner()):
+        for one, other in zip(plain(PIXELS), network(PIXELS), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])
+def test_with_bf16_weights_and_gradients_keep_32_bits(optimiser: Optimiser) -> None:
+    gradients = {}
+    for precision in ("fp32", "bf16"):
+        torch.manual_seed(3)
+        model = make_model(optimiser, net=NetConfig(precision=precision))
+        network = model.learner()
+        gradient = flat_gradient(loss(network), network)
+        gradients[precision] = gradient.clone()
+        before = model.weights.clone()
+        model.optimiser.step(gradient, torch.tensor(1e-5))  # too small a step for a weight of 8 bits
+        assert gradient.dtype == model.weights.dtype == torch.float32
+        assert all(parameter.dtype == torch.float32 for parameter in network.parameters())
+        moved = before != model.weights
+        assert moved[gradient != 0].float().mean() > 0.9
+    full, half = gradients["fp32"], gradients["bf16"]
+    assert not torch.equal(full, half), "nothing was rounded"
+    assert (full - half).norm() < 0.02 * full.norm()
 
 
 def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners() -> None:
     model = make_model()
-    reader, (learner, gradient), (other, _) = model.reader(), model.learner(), model.learner()
+    reader, learner, other = model.reader(), model.learner(), model.learner()
     before = reader(OBSERVATIONS)[0].clone()
-    loss(learner).backward()
-    model.optimiser.step(gradient, torch.tensor(0.1))
+    model.optimiser.step(flat_gradient(loss(learner), learner), torch.tensor(0.1))
     after = reader(OBSERVATIONS)[0]
     assert not torch.allclose(before, after)
     assert torch.equal(after, learner(OBSERVATIONS)[0])
@@ -69,13 +187,12 @@ def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners() -
 
 def test_an_update_between_forward_and_backward_is_no_error() -> None:
     model = make_model()
-    (one, one_gradient), (other, other_gradient) = model.learner(), model.learner()
+    one, other = model.learner(), model.learner()
     pending = loss(one)
-    loss(other).backward()
-    model.optimiser.step(other_gradient, torch.tensor(0.1))
-    pending.backward()
-    assert torch.isfinite(one_gradient).all()
-    assert one_gradient.abs().sum() > 0
+    model.optimiser.step(flat_gradient(loss(other), other), torch.tensor(0.1))
+    gradient = flat_gradient(pending, one)
+    assert torch.isfinite(gradient).all()
+    assert gradient.abs().sum() > 0
 
 
 @pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])
@@ -85,9 +202,8 @@ def test_interleaved_learners_make_the_steps_of_one(optimiser: Optimiser) -> Non
     reference = make_optimiser(LearnConfig(optimiser=optimiser), weights)
     learners = [model.learner() for _ in range(3)]
     for step in range(12):
-        network, gradient = learners[(step * step) % 3]
-        gradient.zero_()
-        loss(network, scale=1.0 + step).backward()
+        network = learners[(step * step) % 3]
+        gradient = flat_gradient(loss(network, scale=1.0 + step), network)
         reference.step(gradient.clone(), torch.tensor(0.01))
         model.optimiser.step(gradient, torch.tensor(0.01))
         model.count_updates(1)
@@ -114,7 +230,7 @@ def test_trainers_in_threads_all_move_the_weights(in_threads: Callable[..., list
     before, steps, threads = model.weights.clone(), 200, 3
 
     def train(_: int) -> None:
-        _, gradient = model.learner()
+        gradient = torch.empty_like(model.weights)
         for _ in range(steps):
             gradient.fill_(1.0)
             model.optimiser.step(gradient, torch.tensor(1e-3))
@@ -131,9 +247,8 @@ def test_trainers_in_threads_all_move_the_weights(in_threads: Callable[..., list
 @pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])
 def test_state_goes_to_another_model_and_back(optimiser: Optimiser) -> None:
     model = make_model(optimiser)
-    network, gradient = model.learner()
-    loss(network).backward()
-    model.optimiser.step(gradient, torch.tensor(0.1))
+    network = model.learner()
+    model.optimiser.step(flat_gradient(loss(network), network), torch.tensor(0.1))
     state = model.state()
     assert {name.partition(".")[0] for name in state} == {"network", "optimiser"}
 
@@ -150,8 +265,35 @@ def test_state_goes_to_another_model_and_back(optimiser: Optimiser) -> None:
         assert torch.equal(value, state[name]), name
 
 
-def test_state_is_a_copy() -> None:
-    model = make_model()
+def test_filters_are_saved_as_torch_has_them() -> None:
+    """Whoever reads the weights of a checkpoint need not know how filters lie in memory: out, in, height, width."""
+    model, other = make_model("adam", PICTURES), make_model("adam", PICTURES)
+    network = model.learner()
+    model.optimiser.step(flat_gradient(loss(network, observations=PIXELS), network), torch.tensor(0.01))
+    state = model.state()
+    assert [tuple(value.shape) for value in state.values() if value.dim() == 4] == [(16, 3, 8, 8), (32, 16, 4, 4)]
+    assert all(value.is_contiguous() for value in state.values())
+    plain = nets.build(PICTURES, NetConfig())
+    plain.load_state_dict(
+        {name.removeprefix("network."): value for name, value in state.items() if name.startswith("network.")}
+    )
+    for one, same in zip(plain(PIXELS), model.network(PIXELS), strict=True):
+        torch.testing.assert_close(one, same, rtol=1e-5, atol=1e-6)
+    reader = other.reader()
+    assert not torch.equal(other.weights, model.weights)
+    other.load(state, version=3)
+    assert torch.equal(other.weights, model.weights)
+    assert all(torch.equal(one, same) for one, same in zip(reader(PIXELS), model.reader()(PIXELS), strict=True))
+    for name, value in other.state().items():
+        assert torch.equal(value, state[name]), name
+    for parameter in other.network.parameters():
+        if parameter.dim() == 4:
+            assert parameter.is_contiguous(memory_format=torch.channels_last), "loading keeps the layout"
+
+
+@pytest.mark.parametrize("spec", [SPEC, PICTURES])
+def test_state_is_a_copy(spec: EnvSpec) -> None:
+    model = make_model(spec=spec)
     state = model.state()
     kept = {name: value.clone() for name, value in state.items()}
     model.weights.add_(1.0)

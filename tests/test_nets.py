@@ -1,6 +1,7 @@
 """Networks: sizes, starts, what they refuse; and the policy head against the softmax written out."""
 
 import math
+from typing import Literal
 
 import pytest
 import torch
@@ -127,6 +128,27 @@ def test_orthogonal_init(spec: EnvSpec) -> None:
             assert not layer.bias.any()
 
 
+@pytest.mark.parametrize("init", ["fan-in", "orthogonal"])
+@pytest.mark.parametrize(
+    ("spec", "net"), [(vector(6), "mlp"), (picture(), "small"), (picture(), "large"), (picture(), "nature")]
+)
+def test_bf16_is_near_to_fp32(spec: EnvSpec, net: NetName, init: Literal["fan-in", "orthogonal"]) -> None:
+    networks = []
+    for precision in ("fp32", "bf16"):
+        torch.manual_seed(3)
+        networks.append(build(spec, NetConfig(net=net, init=init, precision=precision)))
+    full, half = networks
+    shape = (64, *spec.observation_shape)
+    observations = torch.randint(0, 256, shape, dtype=torch.uint8) if spec.is_picture else torch.randn(shape)
+    for precise, rounded in zip(full(observations), half(observations), strict=True):
+        assert precise.dtype == rounded.dtype == torch.float32
+        assert not torch.equal(precise, rounded), "nothing was rounded"
+        assert (precise - rounded).abs().max() < 0.02 * (precise.max() - precise.min())
+    for one, other in zip(full.parameters(), half.parameters(), strict=True):
+        assert other.dtype == torch.float32
+        assert torch.equal(one, other)
+
+
 def test_same_seed_same_weights() -> None:
     networks = []
     for _ in range(2):
@@ -151,7 +173,7 @@ def test_log_prob_and_entropy(head: DiscreteHead, epsilon: float) -> None:
     # The last logit of the first row is so low that its probability, about 4e-8, is below 1e-6.
     logits = torch.tensor([[[1.0, 0.5, -0.3, -16.0], [0.0, 0.0, 0.0, 0.0]], [[2.0, -2.0, 1.0, 0.1]] * 2])
     actions = torch.tensor([[3, 0], [2, 1]])
-    log_probs, entropies = head.log_prob(logits, actions, epsilon), head.entropy(logits, epsilon)
+    log_probs, entropies = head.evaluate(logits, actions, epsilon)
     assert log_probs.shape == entropies.shape == (2, 2)
     for i in range(2):
         for j in range(2):
@@ -167,21 +189,27 @@ def test_log_prob_and_entropy_gradients(head: DiscreteHead, epsilon: float) -> N
     torch.manual_seed(0)
     logits = (2.0 * torch.randn(5, 4, dtype=torch.float64)).requires_grad_()
     actions = torch.tensor([0, 1, 2, 3, 0])
-    assert torch.autograd.gradcheck(lambda x: head.log_prob(x, actions, epsilon), logits)
-    assert torch.autograd.gradcheck(lambda x: head.entropy(x, epsilon), logits)
+    assert torch.autograd.gradcheck(lambda x: head.evaluate(x, actions, epsilon), logits)
+    assert torch.autograd.gradcheck(lambda x: head.log_prob(x, actions), logits)
+
+
+def test_log_prob_is_the_one_that_is_evaluated_without_an_epsilon(head: DiscreteHead) -> None:
+    logits, actions = 5.0 * torch.randn(3, 20, 4), torch.randint(4, (3, 20))
+    assert torch.equal(head.log_prob(logits, actions), head.evaluate(logits, actions)[0])
 
 
 def test_clamped_action_has_no_gradient(head: DiscreteHead) -> None:
     logits = torch.tensor([[0.0, 0.0, 0.0, -20.0]], requires_grad=True)
-    (gradient,) = torch.autograd.grad(head.log_prob(logits, torch.tensor([3]), 1e-6).sum(), logits)
+    (gradient,) = torch.autograd.grad(head.evaluate(logits, torch.tensor([3]), 1e-6)[0].sum(), logits)
     assert not gradient.any()
 
 
 def test_extreme_logits_stay_finite(head: DiscreteHead) -> None:
     logits = torch.tensor([[1000.0, 0.0, -1000.0, 0.0]])
     for epsilon in (0.0, 1e-6):
-        assert head.log_prob(logits, torch.tensor([2]), epsilon).isfinite().all()
-        assert head.entropy(logits, epsilon).item() == pytest.approx(0.0, abs=1e-6)
+        log_probs, entropies = head.evaluate(logits, torch.tensor([2]), epsilon)
+        assert log_probs.isfinite().all()
+        assert entropies.item() == pytest.approx(0.0, abs=1e-6)
     actions, log_probs = head.sample(logits)
     assert actions.item() == 0
     assert log_probs.item() == 0.0

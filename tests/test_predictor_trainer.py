@@ -75,6 +75,17 @@ def test_several_predictors_and_trainers_learn_the_same(make_engine: MakeEngine,
     assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.05)
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"trace_decay": 0.95, "ratio_clip": 0.2}], ids=["without bounds", "within bounds"]
+)
+def test_rollouts_that_are_used_again_teach_the_same(
+    make_engine: MakeEngine, wait_until: WaitUntil, changes: dict[str, Any]
+) -> None:
+    engine = make_engine("toys:Wheel-v0", learn_config(reuse=3, reuse_window=16, **changes), agents=8)
+    values = learned_values(engine, wait_until, updates=600, states=5)
+    assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.05)
+
+
 # -- what is counted and kept -----------------------------------------------------------------------------------------
 
 
@@ -95,6 +106,35 @@ def test_every_step_is_counted_once(make_engine: MakeEngine, wait_until: WaitUnt
     assert snapshot.updates * 4 * 5 <= snapshot.steps + snapshot.episodes + 8 * 5
     assert all(1 <= episode.length <= 7 for episode in episodes)
     assert sum(episode.length for episode in episodes) <= snapshot.steps
+
+
+@pytest.mark.parametrize("trainers", [1, 2])
+@pytest.mark.parametrize("reuse", [1, 3])
+def test_every_block_is_in_one_place(make_engine: MakeEngine, wait_until: WaitUntil, reuse: int, trainers: int) -> None:
+    learn = learn_config(rollout=2, reuse=reuse, reuse_window=10)
+    engine = make_engine("toys:Ledger-v0", learn, agents=8, workers=2, predictors=2, trainers=trainers)
+    batches: list[int] = []
+    take = engine.queue.take
+
+    def counted(most: int) -> list[int] | None:
+        rollouts: list[int] | None = take(most)
+        batches.append(len(rollouts or ()) // learn.batch_rollouts)
+        return rollouts
+
+    engine.queue.take = counted
+    everywhere = engine.store.free + 8
+    engine.start()
+    wait_until(lambda: engine.stats.failure or engine.model.version >= 300)
+    engine.pool.queue.close()
+    for predictor in engine.predictors:  # trainers still make room, so that none of them ends with a block in its hands
+        predictor.join(20)
+    engine.stop()
+    kept = [trainer._kept for trainer in engine.trainers]
+    places = [engine.store._free, engine.store._block.tolist(), engine.queue._rollouts, *kept]
+    assert sorted(block for place in places for block in place) == list(range(everywhere))
+    assert [len(some) for some in kept] == [10 if reuse > 1 else 0] * trainers
+    assert engine.model.version == reuse * sum(batches)
+    assert engine.stats.snapshot()[0].updates == engine.model.version
 
 
 def test_each_agents_steps_reach_the_trainers_in_order_and_once(make_engine: MakeEngine, wait_until: WaitUntil) -> None:
@@ -209,7 +249,9 @@ def test_lag_counts_only_steps_that_are_learned_from(make_engine: MakeEngine) ->
     engine = make_engine("toys:Countdown-v0", learn_config(), trainers=1)
     engine.model.load(engine.model.state(), version=20_000_000)
     engine.store.learn[::2] = 1.0
-    engine.store.versions[::2] = 20_000_000 - torch.arange(len(engine.store.versions[::2])) % 4
+    learned, versions = engine.store.learned.reshape(-1), engine.store.versions.reshape(-1)  # views, row by row
+    learned[::2] = True
+    versions[::2] = 20_000_000 - np.arange(len(versions[::2])) % 4
     engine.trainers[0]._train([0, 1, 2, 3], 0)  # 20 rows, and every other one of them learned from
     snapshot, _ = engine.stats.snapshot()
     assert snapshot.lag_max == 3.0

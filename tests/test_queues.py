@@ -252,6 +252,68 @@ def test_the_oldest_rollouts_come_first() -> None:
     assert [queue.take(), queue.take()] == [[5, 1, 9], [2, 7, 3]]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 8])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_trainer_takes_as_many_batches_as_wait_by_powers_of_two(batch: int, most: int) -> None:
+    for waiting in range(batch, 11 * batch):
+        queue = TrainingQueue(11 * batch, batch)
+        assert queue.put(range(waiting))
+        batches = max(count for count in (1, 2, 4, 8) if count <= most and count * batch <= waiting)
+        assert queue.take(most) == list(range(batches * batch)), "the oldest, in their order"
+        assert len(queue) == waiting - batches * batch
+
+
+def test_what_waits_is_taken_to_the_last_full_batch() -> None:
+    queue = TrainingQueue(16, 2)
+    queue.put(range(15))
+    taken = [queue.take(4) for _ in range(3)]
+    assert taken == [[*range(8)], [*range(8, 12)], [12, 13]]
+    assert len(queue) == 1
+
+
+def test_whoever_would_take_several_batches_waits_for_one(in_threads: Threads, wait_until: WaitUntil) -> None:
+    queue = TrainingQueue(12, 3)
+    taken: list[list[int] | None] = []
+    (thread,) = in_threads(1, lambda _: taken.append(queue.take(4)))
+    assert queue.put([5, 6])
+    wait_until(lambda: queue._condition._waiters)  # type: ignore[attr-defined]
+    assert taken == []
+    assert queue.put([7])
+    thread.join(10)
+    assert taken == [[5, 6, 7]]
+
+
+@pytest.mark.parametrize(("capacity", "batch"), [(4, 1), (16, 3)])
+def test_rollouts_are_conserved_by_consumers_that_take_several_batches(
+    in_threads: Threads, wait_until: WaitUntil, capacity: int, batch: int
+) -> None:
+    queue = TrainingQueue(capacity, batch)
+    most, producers, each = (1, 2, 4, 3), 6, 240
+    taken: list[list[list[int]]] = [[] for _ in most]
+
+    def produce(number: int) -> None:
+        rollouts = range(number * each, (number + 1) * each)
+        for start in range(0, each, 8):
+            assert queue.put(rollouts[start : start + 8])
+
+    def consume(number: int) -> None:
+        while (some := queue.take(most[number])) is not None:
+            assert len(some) in {count * batch for count in (1, 2, 4) if count <= most[number]}
+            taken[number].append(some)
+
+    consumers = in_threads(len(most), consume)
+    in_threads(producers, produce)
+    wait_until(lambda: sum(len(some) for batches in taken.copy() for some in batches.copy()) == producers * each)
+    queue.close()
+    for thread in consumers:
+        thread.join(10)
+    assert sorted(rollout for batches in taken for some in batches for rollout in some) == list(range(producers * each))
+    for batches in taken:  # each consumer sees every producer's rollouts in the order of their making
+        for number in range(producers):
+            own = [rollout for some in batches for rollout in some if rollout // each == number]
+            assert own == sorted(own)
+
+
 def test_put_waits_while_the_queue_is_full(in_threads: Threads, wait_until: WaitUntil) -> None:
     queue = TrainingQueue(4, 2)
     outcome: list[bool] = []

@@ -242,5 +242,5 @@ def test_nothing_that_threads_add_is_lost(in_threads: Callable[..., list[threadi
 
 def test_the_device_reports_the_first_fields_of_an_update() -> None:
     assert Update._fields[:MEASURED_ON_DEVICE] == (
-        "loss", "policy_loss", "value_loss", "entropy", "gradient_norm", "lag", "lag_max",
+        "loss", "policy_loss", "value_loss", "entropy", "gradient_norm",
     )  # fmt: skip

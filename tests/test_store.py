@@ -36,16 +36,15 @@ def tensor(values: Any) -> Tensor:
 def write(
     store: ExperienceStore, placement: Placement, frames: Tensor, rewards: Any, steps: Any, log_probs: Any
 ) -> Tensor:
-    """What a predictor does with a placement; `steps` stand for actions and versions. Gives the observations."""
+    """What a predictor does with a placement; `steps` stand for actions. Gives the observations."""
     frame, age = tensor(placement.frame), tensor(placement.age)
-    store.write_result(
-        tensor(placement.last_step), tensor(rewards), tensor(placement.discount), tensor(placement.learn)
-    )
+    results = np.stack((rewards, placement.discount, placement.learn), axis=1)  # [N, 3]
+    store.write_result(tensor(placement.last_step), tensor(results))
     store.write_frames(frames, frame, age, tensor(placement.age_row))
     if len(placement.carry_to):
         store.carry(tensor(placement.carry_from), tensor(placement.carry_to), tensor(placement.carry_age))
     observations = store.observe(frame, age)
-    store.write_decision(tensor(placement.step), tensor(steps), tensor(log_probs), tensor(steps) * 3)
+    store.write_decision(tensor(placement.step), tensor(steps), tensor(log_probs))
     return observations
 
 
@@ -58,7 +57,8 @@ def poison(store: ExperienceStore, blocks: list[int]) -> None:
         scalars = slice(block * store.rollout, (block + 1) * store.rollout)
         for values in (store.log_probs, store.rewards, store.discounts, store.learn):
             values[scalars] = float("nan")
-        store.actions[scalars] = store.versions[scalars] = -1
+        store.actions[scalars] = store.versions[block] = -1
+        store.learned[block] = ~store.learned[block]
 
 
 # -- against the reference --------------------------------------------------------------------------------------------
@@ -70,6 +70,7 @@ class Decision:
 
     observation: Tensor
     step: int
+    version: int
     log_prob: float
     reward: float = 0.0
     discount: float = 0.0
@@ -101,7 +102,7 @@ class ReferenceAgent:
     def row(self) -> int:
         return self.offset + len(self.decisions)
 
-    def live(self, flags: int, frame: Tensor, reward: float, step: int, log_prob: float) -> None:
+    def live(self, flags: int, frame: Tensor, reward: float, step: int, version: int, log_prob: float) -> None:
         real = not flags & FIRST or bool(flags & TERMINAL)
         if self.decisions and real:
             last = self.decisions[-1]
@@ -111,7 +112,7 @@ class ReferenceAgent:
         self.episode = [frame] if flags & FIRST else [*self.episode, frame]
         seen = self.episode[-self.stack :]
         seen = [seen[0]] * (self.stack - len(seen)) + seen
-        self.decisions.append(Decision(torch.cat(seen), step, log_prob))
+        self.decisions.append(Decision(torch.cat(seen), step, version, log_prob))
 
 
 @pytest.mark.parametrize("rollout", [1, 2, 5])
@@ -131,12 +132,13 @@ def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollo
         rewards = random.normal(size=len(batch)).astype(np.float32)
         log_probs = -random.random(len(batch)).astype(np.float32)
         numbers = np.arange(steps, steps + len(batch))
+        version = 3 * steps
         steps += len(batch)
 
-        placement = store.place(batch, flags)
+        placement = store.place(batch, flags, version)
         observations = write(store, placement, frames, rewards, numbers, log_probs)
         for row, agent in enumerate(batch):
-            lives[agent].live(int(flags[row]), frames[row], rewards[row], int(numbers[row]), log_probs[row])
+            lives[agent].live(int(flags[row]), frames[row], rewards[row], int(numbers[row]), version, log_probs[row])
             assert torch.equal(observations[row], lives[agent].decisions[-1].observation)
         counted += placement.steps
 
@@ -170,7 +172,8 @@ def check_rollout(store: ExperienceStore, block: int, life: ReferenceAgent, roll
     assert torch.equal(got.observations[0, skipped:], seen)
     actions, learn, rewards = got.actions[0, skipped:], got.learn[0, skipped:], got.rewards[0, skipped:]
     assert actions.tolist() == [d.step for d in expected]
-    assert got.versions[0, skipped:].tolist() == [3 * d.step for d in expected]
+    assert store.versions[block, skipped:].tolist() == [d.version for d in expected]
+    assert store.learned[block].tolist() == [False] * skipped + [d.learn > 0 for d in expected]
     assert torch.equal(got.log_probs[0, skipped:], torch.tensor([d.log_prob for d in expected]))
     assert torch.equal(learn, torch.tensor([d.learn for d in expected]))
     assert torch.equal(got.discounts[0, skipped:], torch.tensor([d.discount for d in expected]))
@@ -212,6 +215,25 @@ def test_a_batch_of_rollouts_is_gathered_in_the_order_asked_for() -> None:
     assert got.observations.shape == (3, 3, 3)
     assert got.observations[:, :, 0].tolist() == [[20.0, 21.0, 22.0], [10.0, 11.0, 12.0], [0.0, 1.0, 2.0]]
     assert got.actions.tolist() == [[2, 102], [1, 101], [0, 100]]
+
+
+def test_what_came_of_a_step_is_kept_together() -> None:
+    """Rewards, discounts and learn are columns of the results, on the device; versions and learned are the host's."""
+    store = ExperienceStore(make_spec(1, False), 3, 2, spare_blocks=6, discount=DISCOUNT, device=CPU)
+    assert store.results.shape == (10 * 2, 3)
+    store.write_result(torch.tensor([7, 2]), torch.tensor([[1.5, 0.9, 1.0], [-2.0, 0.0, 0.0]]))
+    for values, two, seven in ((store.rewards, -2.0, 1.5), (store.discounts, 0.0, 0.9), (store.learn, 0.0, 1.0)):
+        assert values.untyped_storage().data_ptr() == store.results.untyped_storage().data_ptr()
+        assert values.shape == (20,)
+        assert (values[2].item(), values[7].item()) == (two, pytest.approx(seven))
+        assert values.count_nonzero() == (two != 0.0) + 1
+    store.rewards[4] = 8.0
+    assert store.results[4].tolist() == [8.0, 0.0, 0.0]
+    rollouts = store.gather(torch.tensor([3, 2]))
+    assert rollouts.rewards.tolist() == [[0.0, 1.5], [8.0, 0.0]]
+    for host, dtype in ((store.versions, np.int64), (store.learned, np.bool_)):
+        assert isinstance(host, np.ndarray)
+        assert (host.shape, host.dtype) == ((10, 2), dtype)
 
 
 def test_raw_screens_are_kept_as_the_device_makes_them() -> None:
@@ -293,7 +315,7 @@ def test_no_block_is_written_while_a_trainer_reads_it(
     def predict(number: int) -> None:
         mine = np.arange(number, agents, 2)
         for time in range(each):
-            placement = store.place(mine, np.full(len(mine), FIRST if time == 0 else 0, np.uint8))
+            placement = store.place(mine, np.full(len(mine), FIRST if time == 0 else 0, np.uint8), version=3 * time)
             frames = tensor(
                 np.broadcast_to(picture(mine, np.full_like(mine, time))[..., None, None], (len(mine), 3, 2, 2))
             )
@@ -305,16 +327,16 @@ def test_no_block_is_written_while_a_trainer_reads_it(
 
     def train(number: int) -> None:
         for blocks in iter(queue.take, None):
-            first = store.gather(torch.tensor(blocks))
-            again = store.gather(torch.tensor(blocks))
-            for one, other in zip(first, again, strict=True):
+            first, first_host = store.gather(torch.tensor(blocks)), (store.versions[blocks], store.learned[blocks])
+            again, again_host = store.gather(torch.tensor(blocks)), (store.versions[blocks], store.learned[blocks])
+            for one, other in zip((*first, *map(tensor, first_host)), (*again, *map(tensor, again_host)), strict=True):
                 assert torch.equal(one, other), "a block changed while it was read"
             for row in range(batch):
-                seen[number].append(identify(first, row))
+                seen[number].append(identify(first, *first_host, row))
             poison(store, blocks)
             store.release(blocks)
 
-    def identify(rollouts: Any, row: int) -> tuple[int, int]:
+    def identify(rollouts: Any, versions: Any, learned: Any, row: int) -> tuple[int, int]:
         """The agent and the time of a rollout's first row, after every number in it was checked against these. An
         agent's first rollout may begin before time, with rows that hold nothing."""
         agent, begin = int(rollouts.observations[row, -1, 9, 0, 0]), int(rollouts.actions[row, -1]) + 1 - rollout
@@ -325,6 +347,8 @@ def test_no_block_is_written_while_a_trainer_reads_it(
         got = rollouts.observations[row].numpy()[times >= 0]
         assert (got == expected[times >= 0, :, None, None]).all()
         assert rollouts.learn[row].tolist() == lived.astype(float).tolist()
+        assert learned[row].tolist() == lived.tolist()
+        assert versions[row][lived].tolist() == (3 * times[:-1][lived]).tolist()
         assert rollouts.actions[row].numpy()[lived].tolist() == times[:-1][lived].tolist()
         assert rollouts.rewards[row].numpy()[lived].tolist() == (times[:-1][lived] + 1.0).tolist()
         return agent, begin

@@ -127,7 +127,9 @@ def test_a_killed_agent_process_is_replaced(tmp_path: Path) -> None:
 
 def test_an_environment_that_always_raises_ends_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    done = run("train", "tests.faulty:Raises-v0", "--restarts", 2, "--agents", 2, "--ui", "plain", "--out", folder)
+    # One process: two of them can fail within one look, and then their failures are 2, then 4.
+    flags = ("--restarts", 2, "--agents", 2, "--workers", 1, "--ui", "plain", "--out", folder)
+    done = run("train", "tests.faulty:Raises-v0", *flags)
     assert done.returncode == 1
     assert "failed 3 times, more than --restarts 2 allows" in done.stderr
     assert "RuntimeError: the toy is broken" in done.stdout + done.stderr

@@ -16,6 +16,7 @@ from ga3c.agents.worker import Task
 from ga3c.config import EnvConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.queues import PredictionQueue, Request
+from ga3c.trace import MOST_SPANS
 
 _LOG_TAIL = 8192
 
@@ -47,7 +48,15 @@ class AgentPool:
     """All agent processes, the memory they share with the predictors, and the prediction queue that they fill."""
 
     def __init__(
-        self, spec: EnvSpec, env: EnvConfig, agents: int, workers: int, max_agents: int, seed: int, log_folder: Path
+        self,
+        spec: EnvSpec,
+        env: EnvConfig,
+        agents: int,
+        workers: int,
+        max_agents: int,
+        seed: int,
+        log_folder: Path,
+        traced: bool = False,
     ) -> None:
         self.spec = spec
         self.groups = arrange(agents, workers)
@@ -57,7 +66,8 @@ class AgentPool:
         self._log_folder = log_folder
         largest = max(group.size for group in self.groups)
         self.max_agents = max(largest, min(max_agents, agents))
-        layout = (agents, workers, spec.frame_shape, spec.frame_dtype)
+        self._spans = MOST_SPANS // workers if traced else 0
+        layout = (agents, workers, spec.frame_shape, spec.frame_dtype, self._spans)
         self._memory = SharedMemory(Slots.size(*layout))
         self.slots = Slots(self._memory.buffer, *layout)
         self.queue = PredictionQueue(self.groups, self.max_agents)
@@ -153,7 +163,7 @@ class AgentPool:
             env_id=self.spec.id, env=self._env, raw_screens=self.spec.raw_screens, frame_shape=self.spec.frame_shape,
             frame_dtype=self.spec.frame_dtype, agents=self._agents, workers=len(self._of_worker), worker=number,
             incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
-            memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
+            spans=self._spans, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
         )  # fmt: skip
         with open(self._log_path(number), "ab") as log:
             process = subprocess.Popen(

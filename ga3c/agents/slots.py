@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ga3c.errors import UserError
+from ga3c.trace import SpanRing
 
 # What a request says of the frame in its slot. A truncated episode sends two requests: its true final frame (FINAL),
 # then the first frame of the next episode (FIRST). A terminated one sends FIRST | TERMINAL at once.
@@ -60,7 +61,10 @@ def arrange(agents: int, workers: int) -> list[Group]:
 class Slots:
     """Arrays over one buffer, the same in every process that maps it. All have one row per agent or per process."""
 
-    def __init__(self, buffer: Any, agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str) -> None:
+    def __init__(
+        self, buffer: Any, agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0
+    ) -> None:
+        """`spans` is how many of them a process that is traced keeps of what it did."""
         self._offset = 0
 
         def array(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
@@ -79,11 +83,14 @@ class Slots:
         """When the agent's group asked, on the clock that all processes share."""
         self.stepping_ns = array((workers,), "int64")
         self.waiting_ns = array((workers,), "int64")
+        traced = workers if spans else 0
+        self.rings = [SpanRing(array((spans, 3), "int64"), array((1,), "int64")) for _ in range(traced)]
 
     @staticmethod
-    def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str) -> int:
+    def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0) -> int:
         frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
-        return _aligned(frames) + 6 * _aligned(8 * agents) + 2 * _aligned(8 * workers)
+        rings = workers * (_aligned(24 * spans) + _aligned(8)) if spans else 0
+        return _aligned(frames) + 6 * _aligned(8 * agents) + 2 * _aligned(8 * workers) + rings
 
 
 def _aligned(offset: int) -> int:

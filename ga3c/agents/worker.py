@@ -31,6 +31,8 @@ class Task:
     incarnation: int
     groups: tuple[Group, ...]
     seed: int
+    spans: int
+    """How many are kept of what the process did (0: it is not traced)."""
     memory_fd: int
     request_fd: int
     reply_fd: int
@@ -50,7 +52,8 @@ class Task:
 def run(task: Task) -> None:
     """Steps agents until the server closes the reply pipe, or is gone."""
     memory = mmap.mmap(task.memory_fd, 0)
-    slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype)
+    slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype, task.spans)
+    ring = slots.rings[task.worker] if task.spans else None
 
     def make_agent(index: int) -> Agent:
         # Each incarnation plays other games than the one before, and no two agents the same.
@@ -65,8 +68,12 @@ def run(task: Task) -> None:
             agent.step()
         slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
+        if ring is not None:
+            ring.mark(group.size)
 
     try:
+        if ring is not None:
+            ring.start()
         before = time.monotonic_ns()
         for group in task.groups:
             step(group)
@@ -76,6 +83,8 @@ def run(task: Task) -> None:
             replies = os.read(task.reply_fd, len(task.groups))  # a byte for each group that may go on
             before = time.monotonic_ns()
             slots.waiting_ns[task.worker] += before - asleep
+            if ring is not None:
+                ring.mark(0)
             if not replies:
                 return
             for reply in replies:

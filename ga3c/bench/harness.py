@@ -70,6 +70,8 @@ class Means:
     replying_ms: float
     update_ms: float
     update_device_ms: float
+    update_overhead: float
+    """Share of an update's time in which the device did not work on it."""
     agent_stepping: float
     agent_waiting: float
     predictor_predicting: float
@@ -107,6 +109,7 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
     def mean(name: str, weights: Sequence[float]) -> float:
         return weighted([getattr(s, name) for s in taken], weights)
 
+    update_ms, update_device_ms = mean("update_ms", updates), mean("update_device_ms", updates)
     return Means(
         seconds=seconds,
         pps=sum(predictions) / seconds,
@@ -119,8 +122,9 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
         preparing_ms=mean("preparing_ms", calls),
         predicting_ms=mean("predicting_ms", calls),
         replying_ms=mean("replying_ms", calls),
-        update_ms=mean("update_ms", updates),
-        update_device_ms=mean("update_device_ms", updates),
+        update_ms=update_ms,
+        update_device_ms=update_device_ms,
+        update_overhead=1.0 - _ratio(update_device_ms, update_ms),
         agent_stepping=mean("agent_stepping", lengths),
         agent_waiting=mean("agent_waiting", lengths),
         predictor_predicting=mean("predictor_predicting", lengths),

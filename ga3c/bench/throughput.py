@@ -110,6 +110,7 @@ class Throughput:
             **{name: median(values) for name, values in speeds.items()},
             **training("frames_per_second", "lag", "lag_max", "prediction_batch", "wait_ms"),
             **training("preparing_ms", "predicting_ms", "replying_ms", "update_ms", "update_device_ms"),
+            **training("update_overhead"),
             **training("gpu_utilisation", "gpu_memory_mb"),
             "cpu": {name.removeprefix("cpu_"): value for name, value in training(*_CPU).items()},
             "rss_mb": median(rss),
@@ -259,6 +260,7 @@ def _sections(found: Throughput) -> list[list[tuple[str, ...]]]:
         row("prediction: replying", "replying_ms", _milliseconds),
         row("update", "update_ms", _milliseconds),
         row("update: on the device", "update_device_ms", _milliseconds),
+        row("update: overhead", "update_overhead", _share),
     ]
     used = [
         row("cores: agents", "cpu_agents", _cores),

@@ -40,7 +40,7 @@ def actor_critic_loss(
 
     Args:
         log_probs, entropies, values: [B, T], of the trained policy; with correction `epsilon` the caller has clamped
-            the first two (`DiscreteHead.log_prob` and `entropy` with `config.log_epsilon`).
+            the first two (`DiscreteHead.evaluate` with `config.log_epsilon`).
         bootstrap: [B], V of the observation after the last step.
         behaviour_log_probs: [B, T], of the policy that acted; only V-trace reads them.
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
@@ -76,6 +76,7 @@ def normalised(advantages: Tensor, learn: Tensor) -> Tensor:
     """Advantages of mean 0 and deviation 1 over the steps with `learn` 1, and 0 elsewhere: [B, T], [B, T] -> [B, T]."""
     count = learn.sum().clamp(min=1.0)
     centred = (advantages - (advantages * learn).sum() / count) * learn
+    centred = (centred - centred.sum() / count) * learn  # what rounding left of the mean, which else could be all
     deviation = (centred.square().sum() / count).sqrt()
     return centred / (deviation + 1e-8)
 

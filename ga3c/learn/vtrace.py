@@ -29,7 +29,8 @@ def vtrace(
     c_clip: float,
     trace_decay: float = 1.0,
 ) -> VTrace:
-    """The paper's equation 1, with `trace_decay` for the lambda of its remark 2. On-policy and unclipped it is, undecayed, the n-step return.
+    """The paper's equation 1, with `trace_decay` for the lambda of its remark 2. On-policy, unclipped and undecayed it
+    is the n-step return.
 
     Where `learn` is 0 the step is a place-holder (see `n_step_returns`): its target is its value, its advantage 0.
 
@@ -41,18 +42,21 @@ def vtrace(
         c_clip: ceiling of the weight that carries errors back; it decides how fast, not what.
         trace_decay: what an error loses of its weight with each step it is carried back.
     """
-    learned = learn > 0
+    held = learn == 0
     rhos = log_rhos.exp()
-    clipped_rhos = rhos.clamp(max=rho_clip).where(learned, 0.0)
-    carries = (discounts * rhos.clamp(max=c_clip).mul_(trace_decay)).where(learned, 0.0)
-    errors = torch.where(learned, rewards - values, 0.0)
-    next_discounts = discounts.where(learned, 0.0)
+    clipped_rhos = rhos.clamp(max=rho_clip)
+    carries = discounts * rhos.clamp(max=c_clip)
+    if trace_decay != 1.0:
+        carries.mul_(trace_decay)
+    errors = rewards - values
 
-    next_values = _shifted(values, bootstrap)
-    deltas = clipped_rhos * torch.addcmul(errors, next_discounts, next_values)
-    targets = values + accumulate_backwards(deltas, carries, torch.zeros_like(bootstrap))
-    advantages = clipped_rhos * torch.addcmul(errors, next_discounts, _shifted(targets, bootstrap))
-    return VTrace(targets, advantages)
+    deltas = clipped_rhos * torch.addcmul(errors, discounts, _shifted(values, bootstrap))
+    carried = accumulate_backwards(
+        deltas.masked_fill_(held, 0.0), carries.masked_fill_(held, 0.0), torch.zeros_like(bootstrap)
+    )
+    targets = values + carried
+    advantages = clipped_rhos * torch.addcmul(errors, discounts, _shifted(targets, bootstrap))
+    return VTrace(targets, advantages.masked_fill_(held, 0.0))
 
 
 def _shifted(values: Tensor, last: Tensor) -> Tensor:

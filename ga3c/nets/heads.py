@@ -32,18 +32,20 @@ class DiscreteHead(nn.Module):
         """The most probable actions, [..., A] -> [...]."""
         return params.argmax(dim=-1)
 
-    def log_prob(self, params: Tensor, actions: Tensor, epsilon: float = 0.0) -> Tensor:
-        """Log-probabilities of `actions` [...]; with `epsilon`, of probabilities kept above it."""
-        return _log_policy(params, epsilon).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    def log_prob(self, params: Tensor, actions: Tensor) -> Tensor:
+        """Log-probabilities of `actions` [...]."""
+        return log_softmax(params, dim=-1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
-    def entropy(self, params: Tensor, epsilon: float = 0.0) -> Tensor:
-        """Entropies [...]; with `epsilon`, the logarithm is of probabilities kept above it."""
-        return -(softmax(params, dim=-1) * _log_policy(params, epsilon)).sum(dim=-1)
+    def evaluate(self, params: Tensor, actions: Tensor, epsilon: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of `actions` [...] and entropies [...].
 
-
-def _log_policy(params: Tensor, epsilon: float) -> Tensor:
-    """log pi [..., A]; with `epsilon`, the 2016 code's log(max(pi, epsilon)), which bounds the loss of an action that
-    a newer policy finds all but impossible, and gives it no gradient."""
-    if epsilon > 0.0:
-        return softmax(params, dim=-1).clamp(min=epsilon).log()
-    return log_softmax(params, dim=-1)
+        With `epsilon`, every logarithm is of probabilities kept above it, as in the 2016 code. This bounds the loss of
+        an action that a newer policy finds all but impossible, and gives it no gradient."""
+        if epsilon > 0.0:
+            policy = softmax(params, dim=-1)
+            log_policy = policy.clamp(min=epsilon).log()
+        else:
+            log_policy = log_softmax(params, dim=-1)
+            policy = log_policy.exp()
+        log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+        return log_probs, -(policy * log_policy).sum(dim=-1)

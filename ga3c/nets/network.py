@@ -27,18 +27,26 @@ class Network(nn.Module):
 
         The parameters are the head's: ask `head` for actions, log-probabilities and entropies.
         """
-        if not self._bf16:
-            return self._forward(observations)
-        # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
-        with torch.autocast(observations.device.type, torch.bfloat16, cache_enabled=False):
-            parameters, values = self._forward(observations)
-        return parameters.float(), values.float()
-
-    def _forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        if observations.dtype == torch.uint8:
-            observations = observations * (1.0 / 255.0)  # one kernel converts and scales
-        features = self.torso(observations)  # [N, F]
+        if observations.dim() == 4:
+            # Convolutions run forward and backward up to 1.6 times as fast over pixels whose channels lie side by side.
+            # Stacking makes them lie so in half the time that `contiguous(memory_format=...)` takes on a CPU.
+            observations = torch.stack(observations.unbind(1), dim=-1).permute(0, 3, 1, 2)
+        if self._bf16:
+            # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
+            with torch.autocast(observations.device.type, torch.bfloat16, cache_enabled=False):
+                features = self.torso(_scaled(observations, torch.bfloat16)).float()
+        else:
+            features = self.torso(_scaled(observations, torch.float32))  # [N, F]
         return self.head(features), self.value(features).squeeze(-1)
+
+
+def _scaled(observations: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bytes to numbers from 0 to 1, of which bfloat16 can hold every one apart; other observations as they are."""
+    if observations.dtype != torch.uint8:
+        return observations
+    if dtype == torch.float32:
+        return observations * (1.0 / 255.0)  # one kernel converts and scales
+    return observations.to(dtype).mul_(1.0 / 255.0)
 
 
 def build(spec: EnvSpec, config: NetConfig) -> Network:

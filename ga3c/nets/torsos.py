@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
@@ -18,6 +18,13 @@ class Conv(NamedTuple):
     filters: int
     size: int
     stride: int
+
+
+class FlattenPixels(nn.Module):
+    """[N, C, H, W] to [N, H * W * C]. Pixels whose channels lie side by side stay where they are."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return pictures.permute(0, 2, 3, 1).flatten(1)
 
 
 def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
@@ -50,7 +57,7 @@ def conv_torso(name: ConvName, stride: int, spec: EnvSpec) -> tuple[nn.Sequentia
     for filters, size, step in layers:
         modules += [nn.Conv2d(channels, filters, size, step), nn.ReLU()]
         channels, height, breadth = filters, (height - size) // step + 1, (breadth - size) // step + 1
-    modules += [nn.Flatten(), nn.Linear(channels * height * breadth, width), nn.ReLU()]
+    modules += [FlattenPixels(), nn.Linear(channels * height * breadth, width), nn.ReLU()]
     return nn.Sequential(*modules), width
 
 

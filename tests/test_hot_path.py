@@ -1,0 +1,358 @@
+"""What a prediction and an update are made of: how many operations and copies, and nothing besides. No times, so that
+it holds on any machine; but each of these, where it grows, is what makes a run slower."""
+
+import contextlib
+import copy
+import dataclasses
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import reduction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from test_gpu import ReplayedLane
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from ga3c import device, presets, session
+from ga3c.agents.pool import AgentPool
+from ga3c.agents.slots import FIRST
+from ga3c.queues import Request
+from ga3c.runfolder import RunFolder
+from ga3c.server import Server
+
+pytestmark = pytest.mark.timeout(120)
+PRESETS: tuple[presets.Preset, ...] = ("paper", "fast")
+AGENTS = 8
+Precision = Literal["tf32", "bf16"]
+LaneKind = Literal["plain", "replayed", "hollow"]
+MakePlant = Callable[..., "Plant"]
+
+# What it took when this was written. On a GPU each operation is a kernel or more, and a kernel of this size costs its
+# launch and no more; on a CPU each is a call from Python while other threads wait for its lock. Whoever needs more may
+# raise a number, knowing that every prediction or update pays for it.
+MOST_IN_A_PREDICTION: dict[Precision, int] = {"tf32": 35, "bf16": 43}
+MOST_IN_AN_UPDATE: dict[tuple[presets.Preset, Precision], int] = {
+    ("paper", "tf32"): 102, ("paper", "bf16"): 117, ("fast", "tf32"): 159, ("fast", "bf16"): 174,
+}  # fmt: skip
+BESIDE_UPDATES = 2
+"""One copy to the device before a launch of updates, and one back after it."""
+MOST_KERNELS_IN_A_PREDICTION = 60
+MOST_KERNELS_IN_AN_UPDATE: dict[presets.Preset, int] = {"paper": 125, "fast": 190}
+NO_WORK = {
+    "alias", "detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty", "new_empty_strided",
+    "_reshape_alias", "_unsafe_view", "resolve_conj", "resolve_neg",
+}  # fmt: skip
+"""Operations that look at memory, or take some, and do not touch what is in it; besides those that torch marks."""
+
+
+class Watch(TorchDispatchMode):
+    """Counts the operations of torch that are made within it, and what of them goes to and from host buffers."""
+
+    def __init__(self, host: Sequence[Tensor] = ()) -> None:
+        super().__init__()
+        self.work: Counter[str] = Counter()
+        self.views: Counter[str] = Counter()
+        self.of_host: list[str] = []
+        self._host = {_storage(tensor) for tensor in host}
+
+    @property
+    def total(self) -> int:
+        return sum(self.work.values())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        if func.is_view or name in NO_WORK:
+            self.views[name] += 1
+        else:
+            self.work[name] += 1
+            self._look_at_host(name, tree_leaves((args, kwargs)))
+        return func(*args, **(kwargs or {}))
+
+    def _look_at_host(self, name: str, arguments: list[Any]) -> None:
+        touched = [_storage(value) in self._host for value in arguments if isinstance(value, Tensor)]
+        if any(touched):
+            # The first argument of `copy_` is what is written, the second what is read.
+            ways = {(True, False): "copied to the host", (False, True): "copied from the host"}
+            self.of_host.append(ways.get((*touched,), name) if name == "copy_" else name)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class HollowLane(ReplayedLane):
+    """Its captured steps do nothing: what is left is what Python does around them."""
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+LANES: dict[LaneKind, type[device.Lane]] = {"plain": device.Lane, "replayed": ReplayedLane, "hollow": HollowLane}
+
+
+class Plant:
+    """A server with all its parts but the processes: a test plays the part of the agents and of the threads."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.predictor, self.trainer = server.predictors[0], server.trainers[0]
+        self.host_of_predictor = [self.predictor._host_actions, self.predictor._host_table]
+        self.host_of_trainer = [self.trainer._host_reports, self.trainer._host_table]
+        self.num_predictions = 0
+        self._random = np.random.default_rng(1)
+        server.pool.slots.flags[:] = FIRST
+        self._grad = torch.no_grad if server.model.device.type == "cpu" else torch.inference_mode
+
+    def observe(self) -> list[Request]:
+        """New frames of all agents, and their requests."""
+        slots = self.server.pool.slots
+        slots.frames[:] = self._random.integers(0, 128, slots.frames.shape, np.uint8)
+        slots.rewards[:] = self._random.normal(size=AGENTS)
+        return [Request(group, 0) for group in self.server.pool.groups]
+
+    def predict(self, requests: list[Request]) -> None:
+        # In a run it is `inference_mode`, in which torch shows a watch not what an operation is composed of.
+        with self._grad(), self.predictor._lane.active():
+            self.predictor._predict(requests, 0)
+        self.server.pool.slots.flags[:] = 0
+        self.num_predictions += 1
+
+    def drain(self) -> int:
+        """Gives back what came full and nobody will train on; gives how much that was."""
+        queue = self.server.training_queue
+        full = [queue._rollouts.popleft() for _ in range(len(queue))]
+        self.server.store.release(full)
+        return len(full)
+
+    def predict_and_carry(self, *watches: Any) -> None:
+        """Predicts until a prediction completes rollouts, which then carries frames over to their next blocks, and only
+        that one is watched: it has the most to do."""
+        store, finishes = self.server.store, False
+        while not finishes:
+            requests = self.observe()
+            finishes = bool((store._row == store.rollout).any())
+            with contextlib.ExitStack() as stack:
+                for watch in watches if finishes else ():
+                    stack.enter_context(watch)
+                self.predict(requests)
+        assert self.drain() > 0
+
+    def collect(self, batches: int = 1) -> list[int]:
+        """Predicts until so many batches wait, and takes them."""
+        queue, wanted = self.server.training_queue, batches * self.server.config.learn.batch_rollouts
+        while len(queue) < wanted:
+            self.predict(self.observe())
+        taken = queue.take(batches)
+        assert taken is not None
+        assert len(taken) == wanted
+        self.drain()
+        return taken
+
+    def train(self, rollouts: list[int]) -> None:
+        with self.trainer._lane.active():
+            self.trainer._train(rollouts, 0)
+
+
+@pytest.fixture
+def make_plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePlant]:
+    monkeypatch.setattr(AgentPool, "reply", lambda self, requests: None)  # nobody is there to be woken
+    backends = torch.backends.cudnn
+    before = torch.get_num_threads(), torch.get_float32_matmul_precision(), backends.allow_tf32, backends.benchmark
+    servers: list[Server] = []
+
+    def make(preset: presets.Preset, lane: LaneKind = "plain", on: str = "cpu", precision: Precision = "tf32") -> Plant:
+        monkeypatch.setattr(device, "Lane", LANES[lane])
+        config = session.base_config("ALE/Pong-v5", preset, on)
+        engine = dataclasses.replace(config.engine, device=on, agents=AGENTS, workers=1, predictors=1, trainers=1)
+        # Room for several batches, so that one launch can have them, and for what one prediction can add to them.
+        engine = dataclasses.replace(engine, queue=4 * config.learn.batch_rollouts + AGENTS, torch_threads=1)
+        net = dataclasses.replace(config.net, net="small", precision=precision)
+        config = dataclasses.replace(config, engine=engine, net=net)
+        servers.append(session.build(config, RunFolder(tmp_path / str(len(servers))), start=0))
+        return Plant(servers[-1])
+
+    yield make
+    for server in servers:
+        server._shut_down()
+    torch.set_num_threads(before[0])
+    torch.set_float32_matmul_precision(before[1])
+    backends.allow_tf32, backends.benchmark = before[2:]
+
+
+# -- how many operations ----------------------------------------------------------------------------------------------
+
+
+def test_a_watch_sees_work_and_not_views() -> None:
+    host, far = torch.zeros(4), torch.zeros(4)
+    with Watch([host]) as watch:
+        far[:2].copy_(host[:2])
+        host.copy_(far + 1.0)
+        host.index_select(0, torch.tensor([1]))
+        far.view(2, 2).T[0].unsqueeze(0)
+    assert watch.work == {"copy_": 2, "add": 1, "index_select": 1}
+    assert watch.of_host == ["copied from the host", "copied to the host", "index_select"]
+    assert watch.views.total() >= 6
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_prediction_is_few_operations(make_plant: MakePlant, preset: presets.Preset, precision: Precision) -> None:
+    plant, watch = make_plant(preset, precision=precision), Watch()
+    plant.predict_and_carry(watch)
+    assert 20 < watch.total <= MOST_IN_A_PREDICTION[precision], (
+        f"{watch.total} operations: each prediction, which agents wait for, pays for each of them. {watch.work}"
+    )
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_an_update_is_few_operations(make_plant: MakePlant, preset: presets.Preset, precision: Precision) -> None:
+    plant = make_plant(preset, precision=precision)
+    plant.train(plant.collect())  # the first makes what later ones find
+    rollouts, before = plant.collect(), plant.server.model.version
+    with Watch() as watch:
+        plant.train(rollouts)
+    updates = plant.server.model.version - before
+    assert updates == plant.server.config.learn.reuse
+    each = (watch.total - BESIDE_UPDATES) / updates
+    assert 50 < each <= MOST_IN_AN_UPDATE[preset, precision], (
+        f"{each} operations: each update pays for each of them, and on a GPU their launches are most of its time. "
+        f"{watch.work} in {updates} updates"
+    )
+
+
+# -- how much crosses over --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", ["plain", "replayed"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_prediction_copies_once_from_the_host_and_once_to_it(
+    make_plant: MakePlant, preset: presets.Preset, lane: LaneKind
+) -> None:
+    plant = make_plant(preset, lane)
+    tables, frames = Watch(plant.host_of_predictor), Watch([plant.server._frames._host])
+    plant.predict_and_carry(tables, frames)
+    assert tables.of_host == ["copied from the host", "copied to the host"], "one table there, the actions back"
+    assert frames.of_host == ["index_select"], "frames are read once, where they lie"
+
+
+@pytest.mark.parametrize(("lane", "launches"), [("plain", [1]), ("replayed", [1, 2, 4])])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_launch_of_updates_copies_once_from_the_host_and_once_to_it(
+    make_plant: MakePlant, preset: presets.Preset, lane: LaneKind, launches: list[int]
+) -> None:
+    plant = make_plant(preset, lane)
+    for batches in launches:
+        rollouts, before = plant.collect(batches), plant.server.model.version
+        with Watch(plant.host_of_trainer) as watch:
+            plant.train(rollouts)
+        assert watch.of_host == ["copied from the host", "copied to the host"], "one table there, the reports back"
+        assert plant.server.model.version - before == batches * plant.server.config.learn.reuse
+
+
+PICKLING = [
+    (pickle, ("dump", "dumps", "load", "loads", "Pickler", "Unpickler")),
+    (reduction.ForkingPickler, ("dumps", "loads")),
+    (reduction, ("dump",)),
+    (torch, ("save", "load")),
+    (copy, ("copy", "deepcopy")),
+]
+
+
+@pytest.mark.parametrize("lane", ["plain", "replayed"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_nothing_is_pickled_or_copied_in_python(
+    make_plant: MakePlant, monkeypatch: pytest.MonkeyPatch, preset: presets.Preset, lane: LaneKind
+) -> None:
+    plant = make_plant(preset, lane)
+    rollouts, requests = plant.collect(), plant.observe()
+    done = plant.num_predictions, plant.server.model.version
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a hot path made bytes of an object, or a copy of it")
+
+    with monkeypatch.context() as patch:
+        for where, names in PICKLING:
+            for name in names:
+                patch.setattr(where, name, refuse)
+        with pytest.raises(AssertionError, match="a hot path"):
+            pickle.dumps(1)
+        plant.predict(requests)
+        plant.train(rollouts)
+    assert (plant.num_predictions, plant.server.model.version) == (
+        done[0] + 1, done[1] + plant.server.config.learn.reuse,
+    )  # fmt: skip
+
+
+# -- what Python does around a graph ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_nothing_is_done_on_the_device_outside_of_a_graph(make_plant: MakePlant, preset: presets.Preset) -> None:
+    """With the captured steps themselves left out, nothing of torch is called, so nothing is allocated or launched."""
+    plant, watch = make_plant(preset, "hollow"), Watch()
+    plant.predict_and_carry(watch)
+    assert not watch.work, "a prediction launches a graph and no more"
+    assert not watch.views, "nor does it make tensors that only look at others"
+    for batches in (1, 4):
+        rollouts = plant.collect(batches)
+        with Watch() as watch:
+            plant.train(rollouts)
+        assert not watch.work, "updates are the launch of a graph and no more"
+        assert not watch.views, "nor do they make tensors that only look at others"
+
+
+# -- on a GPU ---------------------------------------------------------------------------------------------------------
+
+
+def profiled(action: Callable[[], None]) -> Counter[str]:
+    """What the GPU did: kernels and fills, copies within it included, and copies from and to the host."""
+    for _ in range(2):  # what a profiler misses while it starts, it sees the second time
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            torch.cuda.synchronize()
+            action()
+            torch.cuda.synchronize()
+    found: Counter[str] = Counter()
+    for event in profile.events() or ():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            crosses = next((way for way in ("Memcpy HtoD", "Memcpy DtoH") if event.name.startswith(way)), "kernel")
+            found[crosses] += 1
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("preset", PRESETS)
+def test_few_kernels_and_two_copies(make_plant: MakePlant, preset: presets.Preset) -> None:
+    plant = make_plant(preset, on="cuda")
+    plant.train(plant.collect())
+    requests = plant.observe()
+    predicting = profiled(lambda: plant.predict(requests))
+    rollouts = plant.collect()
+    plant.trainer._release = lambda: None  # type: ignore[method-assign]  # they are trained on several times
+    training = profiled(lambda: plant.train(rollouts))
+    each = training["kernel"] / plant.server.config.learn.reuse
+    print(f"{preset}: {predicting['kernel']} kernels a prediction, {each} an update")
+    for found in (predicting, training):
+        assert (found["Memcpy HtoD"], found["Memcpy DtoH"]) == (1, 1), "one table there, one answer back"
+    assert 20 < predicting["kernel"] <= MOST_KERNELS_IN_A_PREDICTION, "agents wait for each of them"
+    assert 50 < each <= MOST_KERNELS_IN_AN_UPDATE[preset], "their launches are most of an update's time"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_memory_of_the_gpu_is_taken(make_plant: MakePlant, preset: presets.Preset) -> None:
+    plant = make_plant(preset, on="cuda")
+    plant.train(plant.collect())
+    done, version = plant.num_predictions, plant.server.model.version
+    taken = torch.cuda.memory_stats()["allocation.all.allocated"]
+    for _ in range(50):
+        plant.train(plant.collect())
+    assert plant.num_predictions - done >= 50
+    assert plant.server.model.version - version == 50 * plant.server.config.learn.reuse
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == taken
