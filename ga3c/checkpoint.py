@@ -17,7 +17,8 @@ from ga3c.stats import Counters
 _SUFFIX = ".safetensors"
 _FORMAT = "2"
 """Changes whenever the same names and shapes come to mean something else, so that no old file is taken for a new one.
-1: features of pictures in the order channel, row, column. 2: row, column, channel."""
+1: features of pictures, and the optimiser's statistics of filters, in the order channel, row, column. 2: row, column,
+channel."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,12 @@ def load(path: Path) -> Checkpoint:
         with safetensors.safe_open(path, framework="pt") as file:
             about = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        counters = Counters(**json.loads(about["counters"]))
-        if about.get("format", "1") != _FORMAT:
+        if "counters" in about and about.get("format", "1") != _FORMAT:
             raise UserError(
-                f"The checkpoint {path} was written by another version of ga3c, which this one cannot read."
+                f"The checkpoint {path} was written by another version of ga3c, whose weights mean something else; "
+                "use that version, or train anew."
             )
+        counters = Counters(**json.loads(about["counters"]))
         return Checkpoint(tensors, counters, float(about["score"]), float(about["best_score"]))
     except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
         older = [p.name for p in list_last(path.parent) if p < path]

@@ -125,6 +125,8 @@ class LearnConfig:
         batch = self.batch_rollouts
         enough = self.reuse == 1 or self.reuse_window >= batch
         _require(enough, "reuse_window", self.reuse_window, f"at least --batch-rollouts, which is {batch}")
+        corrected = self.reuse == 1 or self.correction == "vtrace" or self.ratio_clip > 0.0
+        _require(corrected, "reuse", self.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
         for name in ("rho_clip", "c_clip", "learning_rate", "optimiser_epsilon"):
             value = getattr(self, name)
             _require(0.0 < value < math.inf, name, value, "above 0")

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import importlib.util
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -148,6 +150,11 @@ class Lane:
         """The same function of tensors in fewer, larger kernels where that was asked for."""
         if not self._fuses:
             return function
+        compilers = (os.environ.get("CC", ""), "gcc", "cc", "clang")
+        if importlib.util.find_spec("triton") is None or not any(map(shutil.which, filter(None, compilers))):
+            raise UserError(
+                "--fuse needs triton and a C compiler, which are not both here; leave it out or install them."
+            )
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else it leaves a pool of processes behind
         compiled: Callable[P, R] = torch.compile(function, fullgraph=True, dynamic=False)
         return compiled

@@ -24,7 +24,7 @@ from ga3c.sinks.base import Sink
 from ga3c.stats import Counters, Episode, Gauges, Snapshot, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trace import Tracer
-from ga3c.trainer import MOST_BATCHES, Trainer
+from ga3c.trainer import Trainer, batches_per_launch
 
 _TICK = 0.1
 """Seconds between looks at the processes and the limits."""
@@ -61,12 +61,13 @@ class Server:
             spec, config.env, engine.agents, workers, engine.prediction_batch, seed, folder.logs, traced
         )
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
+
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
         # that much, whoever waits for room waits for a trainer that has work.
         kept = learn.reuse_window if learn.reuse > 1 else 0
-        held = MOST_BATCHES * batch + kept
+        held = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
         spare_blocks = self.training_queue.capacity + engine.trainers * held + batch + self.pool.max_agents
         self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
         self.model = Model(nets.build(spec, config.net), learn, where)
@@ -79,30 +80,18 @@ class Server:
 
         self.predictors = [
             Predictor(
-                n,
-                self.pool,
-                self._frames,
-                self.training_queue,
-                self.store,
-                self.model,
-                lane(n, urgent=True),
+                n, self.pool, self._frames, self.training_queue, self.store, self.model, lane(n, urgent=True),
                 self.stats,
             )
             for n in range(engine.predictors)
-        ]
+        ]  # fmt: skip
         self.trainers = [
             Trainer(
-                n,
-                self.training_queue,
-                self.store,
-                self.model,
-                lane(500 + n, urgent=False),
-                self.stats,
-                learn,
+                n, self.training_queue, self.store, self.model, lane(500 + n, urgent=False), self.stats, learn,
                 self._rates,
             )
             for n in range(engine.trainers)
-        ]
+        ]  # fmt: skip
 
     def resume(self, saved: Checkpoint, recent: Sequence[Episode]) -> None:
         """Goes on from a checkpoint; `recent` are the last episodes before it. Call before `run`."""

@@ -58,7 +58,7 @@ class Snapshot:
     prediction_batch: float
     """Mean agents per prediction."""
     lag: float
-    """Mean updates between a step's prediction and its use in training."""
+    """Mean updates between a step's prediction and its use in training, to the updates of one launch."""
     lag_max: float
     loss: float
     policy_loss: float

@@ -19,9 +19,16 @@ from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
 from ga3c.store import ExperienceStore
 from ga3c.trace import Track
 
-MOST_BATCHES = 8
-"""Batches that wait already are taken up to so many at a time. Each still makes an update of its own, one after the
-other, but they share one launch, and Python's part of it."""
+MOST_UPDATES = 8
+"""Batches that wait already are taken several at a time, for so many updates at most. Each batch still makes updates of
+its own, one after the other, but they share one launch, and Python's part of it."""
+
+
+def batches_per_launch(config: LearnConfig, capacity: int, captures: bool) -> int:
+    """The most batches that one launch takes from a queue of `capacity`; one where launches are not captured."""
+    if not captures:
+        return 1
+    return max(1, min(MOST_UPDATES // config.reuse, capacity // config.batch_rollouts))
 
 
 class Trainer(threading.Thread):
@@ -49,8 +56,8 @@ class Trainer(threading.Thread):
         self._config = config
         self._rates = rates
         self._network = model.learner()
-        self._most_batches = min(MOST_BATCHES, queue.capacity // config.batch_rollouts) if lane.captures else 1
-        self._random = random.Random(number)
+        self._most_batches = batches_per_launch(config, queue.capacity, lane.captures)
+        self._random = random.Random(lane.generator.initial_seed())
         self._kept: deque[int] = deque()
         """Rollouts that were used once and may be drawn again, oldest first."""
         self._spent: list[int] = []

@@ -248,7 +248,7 @@ def test_throughput_as_one_json_object(
     runs = tmp_path / "runs"
     runs.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(runs))
-    flags = ["--env", "ALE/Pong-v5", "--seconds", "1", "--agents", "4", "--rollout", "5", "--device", "cpu"]
+    flags = ["--env", "ALE/Pong-v5", "--seconds", "2", "--agents", "4", "--rollout", "5", "--device", "cpu"]
     assert cli.main(["bench", "throughput", *flags, "--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capfd.readouterr().out)
     assert all_finite(found)

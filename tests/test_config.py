@@ -96,10 +96,10 @@ def test_more_workers_than_agents_are_refused() -> None:
 def test_a_window_that_holds_no_batch_to_draw_is_refused() -> None:
     sentence = r"^--reuse-window is 7, but must be at least --batch-rollouts, which is 8\.$"
     with pytest.raises(UserError, match=sentence):
-        LearnConfig(reuse=2, reuse_window=7, batch_rollouts=8)
+        LearnConfig(correction="vtrace", reuse=2, reuse_window=7, batch_rollouts=8)
     with pytest.raises(UserError, match=sentence):
-        from_toml({"learn": {"reuse": 2, "reuse_window": 7, "batch_rollouts": 8}})
-    assert LearnConfig(reuse=2, reuse_window=8, batch_rollouts=8).reuse == 2
+        from_toml({"learn": {"correction": "vtrace", "reuse": 2, "reuse_window": 7, "batch_rollouts": 8}})
+    assert LearnConfig(correction="vtrace", reuse=2, reuse_window=8, batch_rollouts=8).reuse == 2
     assert LearnConfig(reuse=1, reuse_window=7, batch_rollouts=8).reuse == 1, "nothing is drawn"
 
 
@@ -165,3 +165,13 @@ def test_settings_cannot_be_changed_in_place() -> None:
         name = dataclasses.fields(part)[0].name
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(part, name, 1)
+
+
+def test_rollouts_are_used_again_only_with_something_against_their_age() -> None:
+    for correction in ("none", "epsilon"):
+        with pytest.raises(
+            UserError, match=r"^--reuse is 2, but must be 1 without --correction vtrace or --ratio-clip"
+        ):
+            LearnConfig(reuse=2, correction=correction)
+        assert LearnConfig(reuse=2, correction=correction, ratio_clip=0.2).reuse == 2
+    assert LearnConfig(reuse=2, correction="vtrace").reuse == 2

@@ -16,7 +16,7 @@ from ga3c.model import Model
 from ga3c.queues import TrainingQueue
 from ga3c.stats import Gauges, Stats, Update
 from ga3c.store import ExperienceStore, Rollouts
-from ga3c.trainer import MOST_BATCHES, Trainer
+from ga3c.trainer import MOST_UPDATES, Trainer, batches_per_launch
 
 pytestmark = pytest.mark.timeout(60)
 SPEC = EnvSpec("toy", "gym", (3,), "float32", (3,), 1, 4, 1, False, 30.0)
@@ -41,7 +41,7 @@ class Workshop:
         self.model = Model(nets.build(SPEC, NetConfig(init="orthogonal")), learn, lane.device)
         self.queue = TrainingQueue(WAITING * self.size, self.size)
         kept = learn.reuse_window if learn.reuse > 1 else 0
-        self.blocks = (WAITING + MOST_BATCHES + 1) * self.size + kept
+        self.blocks = (WAITING + MOST_UPDATES + 1) * self.size + kept
         self.store = ExperienceStore(SPEC, 0, learn.rollout, self.blocks, 0.9, lane.device)
         self.stats = Stats(1, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
         self.trainer = Trainer(0, self.queue, self.store, self.model, lane, self.stats, learn, lambda: (1e-3, 0.01))
@@ -149,7 +149,7 @@ def test_every_new_batch_is_trained_on_and_followed_by_what_is_drawn(
 ) -> None:
     shop = work(learn_config(reuse=reuse, reuse_window=8), kind, batches=60)
     assert sum(shop.launches) == len(shop.fed) == 60
-    assert set(shop.launches) - {0} == {1} if kind == "cpu" else max(shop.launches) == MOST_BATCHES
+    assert set(shop.launches) - {0} == {1} if kind == "cpu" else max(shop.launches) == {1: 8, 2: 4, 3: 2}[reuse]
     assert shop.updates[::reuse] == shop.fed, "in the order in which they came"
     assert shop.model.version == len(shop.updates) == len(shop.reports) == reuse * 60
     assert all(len(set(update)) == BATCH for update in shop.updates), "a rollout is in an update once"
@@ -214,14 +214,19 @@ def test_a_trainer_gives_back_the_oldest_when_more_than_the_window_is_kept() -> 
     assert list(shop.store._free)[-5:] == [*first, *second[:2]]
 
 
+AGAIN = {"reuse": 3, "ratio_clip": 0.2, "normalise_advantages": True}
+
 # -- several batches in one launch ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("changes", [{}, {"reuse": 3, "ratio_clip": 0.2, "normalise_advantages": True}])
-@pytest.mark.parametrize("batches", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("batches", "changes"),
+    [(1, {}), (2, {}), (4, {}), (8, {}), (1, AGAIN), (2, AGAIN), (4, AGAIN | {"reuse": 2})],
+)
 def test_chained_updates_are_the_same_as_one_by_one(kind: str, changes: dict[str, Any], batches: int) -> None:
     learn = learn_config(optimiser="adam", optimiser_epsilon=1e-3, reduction="mean", trace_decay=0.9, **changes)
+    assert batches <= batches_per_launch(learn, 100, captures=True)
     singly, chained = Workshop(learn), Workshop(learn, kind)
     untouched = singly.model.weights.clone()
     for shop in (singly, chained):
@@ -262,3 +267,12 @@ def test_another_trainers_update_at_any_moment_is_no_error(monkeypatch: pytest.M
     for _ in range(3):
         shop.train()
     assert len(shop.reports) == 3
+
+
+def test_a_launch_is_bounded_by_its_updates_and_by_the_queue() -> None:
+    config = learn_config(batch_rollouts=4)
+    assert batches_per_launch(config, 100, captures=True) == MOST_UPDATES
+    assert batches_per_launch(config, 13, captures=True) == 3
+    assert batches_per_launch(config, 100, captures=False) == 1
+    assert batches_per_launch(learn_config(reuse=3), 100, captures=True) == 2
+    assert batches_per_launch(learn_config(reuse=64), 100, captures=True) == 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ga3c.errors import UserError
 
 BENCHMARKS = {
-    "throughput": "predictions and updates per second beside the emulators' own ceiling, and where the time goes",
+    "throughput": "predictions and updates per second beside ale-py's own vector environment, and where the time goes",
     "scaling": "how both grow with agents, with agent processes and with the network",
 }
 """The module of each benchmark, by the name a person types, and what it measures."""

@@ -42,7 +42,8 @@ class Usage:
         agents = agents if self.agents else math.nan
         predictors, trainers = self.predictors - before.predictors, self.trainers - before.trainers
         # The kernel counts in ticks, of which threads and their process may be at different ones.
-        rest = max(0.0, self.server - before.server - predictors - trainers)
+        rest = self.server - before.server - predictors - trainers
+        rest = 0.0 if rest < 0.0 else rest  # and NaN stays NaN
         return Cores(agents / elapsed, predictors / elapsed, trainers / elapsed, rest / elapsed)
 
 

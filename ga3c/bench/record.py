@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ga3c import server
+from ga3c import nets, server
 from ga3c.config import Config, DeviceName, RunConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
@@ -27,9 +27,7 @@ def resolved(config: Config, spec: EnvSpec, where: torch.device) -> Config:
     workers = config.engine.workers or server.default_workers(config.engine.agents, where)
     device_name: DeviceName = "cuda" if where.type == "cuda" else "cpu"
     engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
-    net = config.net
-    if net.net == "auto":
-        net = dataclasses.replace(net, net="small" if spec.is_picture else "mlp")
+    net = dataclasses.replace(config.net, net=nets.chosen(spec, config.net))
     return dataclasses.replace(config, engine=engine, net=net, run=RunConfig(seed=config.run.seed))
 
 

@@ -1,4 +1,4 @@
-"""How fast a setting acts and trains, beside the fastest that this machine can step the same environment at all."""
+"""How fast a setting acts and trains, beside what ale-py's own vector environment steps and preprocesses here."""
 
 import dataclasses
 import math

@@ -46,8 +46,8 @@ def actor_critic_loss(
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
         entropy_weight: 0-dimensional, since it follows a schedule.
     """
+    log_rhos = log_probs.detach() - behaviour_log_probs
     if config.correction == "vtrace":
-        log_rhos = log_probs.detach() - behaviour_log_probs
         targets, advantages = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
             config.rho_clip, config.c_clip, config.trace_decay,
@@ -60,7 +60,7 @@ def actor_critic_loss(
     if config.normalise_advantages:
         advantages = normalised(advantages, learn)
     if config.ratio_clip > 0.0:
-        advantages = advantages * within_ratio(log_probs.detach() - behaviour_log_probs, advantages, config.ratio_clip)
+        advantages = advantages * within_ratio(log_rhos, advantages, config.ratio_clip)
     policy = -(log_probs * advantages).sum()
     value = (targets - values).square().sum()
     entropy = (entropies * learn).sum()

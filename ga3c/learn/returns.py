@@ -26,8 +26,9 @@ def n_step_returns(rewards: Tensor, discounts: Tensor, learn: Tensor, values: Te
 
 def accumulate_backwards(terms: Tensor, factors: Tensor, last: Tensor) -> Tensor:
     """x_t = terms_t + factors_t * x_{t+1}, from x_T = last: [B, T], [B, T], [B] -> [B, T]."""
-    steps = terms.shape[1]
-    if 8 <= steps <= 256 and not torch.compiler.is_compiling():  # a compiler makes one kernel of the loop
+    count, steps = terms.shape
+    small = steps >= 8 and count * steps * steps <= 2**22
+    if small and not torch.compiler.is_compiling():  # a compiler makes one kernel of the loop
         return _accumulate_at_once(terms, factors, last)
     results = []
     for term, factor in zip(reversed(terms.unbind(1)), reversed(factors.unbind(1)), strict=True):

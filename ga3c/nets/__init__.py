@@ -1,6 +1,6 @@
 """The model: a torso that sees, a policy head that acts, and a value."""
 
 from ga3c.nets.heads import DiscreteHead
-from ga3c.nets.network import Network, build
+from ga3c.nets.network import Network, build, chosen
 
-__all__ = ["DiscreteHead", "Network", "build"]
+__all__ = ["DiscreteHead", "Network", "build", "chosen"]

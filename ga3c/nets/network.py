@@ -1,6 +1,7 @@
 """The one model that predictors and trainers share."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from ga3c.config import NetConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.nets.heads import DiscreteHead
-from ga3c.nets.torsos import conv_torso, mlp_torso
+from ga3c.nets.torsos import ConvName, conv_torso, mlp_torso
 
 
 class Network(nn.Module):
@@ -49,11 +50,16 @@ def _scaled(observations: Tensor, dtype: torch.dtype) -> Tensor:
     return observations.to(dtype).mul_(1.0 / 255.0)
 
 
+def chosen(spec: EnvSpec, config: NetConfig) -> ConvName | Literal["mlp"]:
+    """The network's name, chosen by the observation where the config leaves it open."""
+    if config.net != "auto":
+        return config.net
+    return "small" if spec.is_picture else "mlp"
+
+
 def build(spec: EnvSpec, config: NetConfig) -> Network:
     """The network that `config` asks for, with fresh weights from torch's default generator."""
-    name = config.net
-    if name == "auto":
-        name = "small" if spec.is_picture else "mlp"
+    name = chosen(spec, config)
     torso, num_features = mlp_torso(spec) if name == "mlp" else conv_torso(name, config.stride, spec)
     network = Network(torso, num_features, spec.num_actions, bf16=config.precision == "bf16")
     if config.init == "orthogonal":
