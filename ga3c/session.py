@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets
 from ga3c.config import Config, DeviceName, EnvConfig, Ui
+from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
 from ga3c.server import Server
@@ -74,7 +75,7 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     on_cuda = device.choose(config.engine.device).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)
     try:
-        return Server(config, spec, folder, start)
+        return Server(config, Ga3c(config, spec, folder.logs, start), folder)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
