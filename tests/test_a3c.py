@@ -277,7 +277,7 @@ def test_reports_come_whole_and_in_order(in_threads: Callable[..., Any]) -> None
 
 def test_reports_are_counted_as_ga3cs_stages_are() -> None:
     stats = Stats(4, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 2, 0, 0, 0, 0))
-    update = Update(*np.arange(9.0), 10, 11, 12)
+    update = Update(*np.arange(9.0), 1500, 500, 500)
     told = [
         Report(0, 3, 3, 0, Ended(0, 2.0, 3)),
         Report(0, 1, 2, 500, None, update),
@@ -286,6 +286,8 @@ def test_reports_are_counted_as_ga3cs_stages_are() -> None:
     reports.count(stats, told)
     snapshot, episodes = stats.snapshot()
     assert (snapshot.steps, snapshot.frames, snapshot.updates, snapshot.prediction_batch) == (9, 36, 2, 1.0)
+    shares = (snapshot.predictor_predicting, snapshot.predictor_waiting, snapshot.trainer_training)
+    assert shares == (0.25, 0.75, 0.25), "a learner's time, as predictor and as trainer"
     assert [(e.agent, e.score, e.length, e.steps) for e in episodes] == [(0, 2.0, 3, 3)]
 
 

@@ -80,24 +80,26 @@ class Learner:
         reports: list[Report] = []
         parameters: list[Tensor] = []
         values: list[Tensor] = []
-        told = 0
-        for step in range(self._config.rollout):
+        told, steps = 0, self._config.rollout
+        for step in range(steps):
             logits, value = self._predict(step)
             parameters.append(logits)
             values.append(value)
             self._step()
             if self._receive(step) & EPISODE:
-                ended = Ended(
-                    self._index, float(self._slots.scores[self._index]), int(self._slots.lengths[self._index])
-                )
-                learned = int(self._results[told : step + 1, 2].sum())
-                reports.append(Report(self._index, learned, step + 1 - told, 0, ended))
+                # By itself, so that the server counts an episode with its last step and before those of the next.
+                reports.append(Report(self._index, self._learned(told, step + 1), step + 1 - told, 0, self._ended()))
                 told = step + 1
-        begin = time.monotonic_ns()
-        update = self._update(torch.stack(parameters, 1), torch.stack(values, 1), version, begin)
-        learned = int(self._results[told:, 2].sum())
-        reports.append(Report(self._index, learned, self._config.rollout - told, self._predicting, None, update))
+        update = self._update(torch.stack(parameters, 1), torch.stack(values, 1), version)
+        reports.append(Report(self._index, self._learned(told, steps), steps - told, self._predicting, update=update))
         return reports
+
+    def _learned(self, start: int, stop: int) -> int:
+        """How many of some steps of the rollout have a result."""
+        return int(self._results[start:stop, 2].sum())
+
+    def _ended(self) -> Ended:
+        return Ended(self._index, float(self._slots.scores[self._index]), int(self._slots.lengths[self._index]))
 
     def _predict(self, step: int) -> tuple[Tensor, Tensor]:
         """Decides on a step, and keeps the graph of how: the policy's parameters [1, A] and the value [1]."""
@@ -141,8 +143,9 @@ class Learner:
             stacks[step + 1, -1] = frame
         return flags
 
-    def _update(self, parameters: Tensor, values: Tensor, version: int, begin: int) -> Update:
-        """Changes the shared weights by the gradient of a rollout: [1, T, A], [1, T]."""
+    def _update(self, parameters: Tensor, values: Tensor, version: int) -> Update:
+        """Changes the shared weights by the gradient of a rollout [1, T, A], [1, T], played with those of `version`."""
+        begin = time.monotonic_ns()
         rates = schedules.rates(self._config, float(self._board.progress[0]))
         learning_rate, entropy_weight = (torch.tensor(rate, device=self._lane.device) for rate in rates)
         loss = self._loss(parameters, values, entropy_weight)

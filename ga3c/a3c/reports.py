@@ -24,7 +24,7 @@ class Report(NamedTuple):
     """Steps whose results came."""
     predictions: int
     predicting: int
-    """Nanoseconds that these took."""
+    """Nanoseconds that predictions took; a report with an update has those of the whole rollout."""
     ended: Ended | None = None
     update: Update | None = None
 
@@ -83,22 +83,25 @@ _LAST = _RECORD.pack(0, _CLOSE, 0, 0, 0, 0.0, 0, *_NO_UPDATE)
 
 def count(stats: Stats, reports: Sequence[Report]) -> None:
     """Adds reports up, as the stages of GA3C do what they tell."""
-    steps = predictions = predicting = 0
+    steps = predictions = predicting = waited = 0
     ended: list[Ended] = []
 
     def flush() -> None:
-        nonlocal steps, predictions, predicting
+        nonlocal steps, predictions, predicting, waited
         stats.predicted(
-            agents=predictions, calls=predictions, steps=steps, ended=ended, agents_waited=predicting, waited=0,
-            blocked=0, preparing=0, predicting=predicting, replying=0,
+            agents=predictions, calls=predictions, steps=steps, ended=ended, agents_waited=predicting,
+            waited=waited, blocked=0, preparing=0, predicting=predicting, replying=0,
         )  # fmt: skip
-        steps = predictions = predicting = 0
+        steps = predictions = predicting = waited = 0
         ended.clear()
 
     for report in reports:
         steps += report.steps
         predictions += report.predictions
         predicting += report.predicting
+        if report.update:
+            # While a learner steps or trains, it does not predict: as a predictor, it waits.
+            waited += report.update.waited + report.update.busy - report.predicting
         if report.ended:
             # At once, so that the episode stands at the step that ended it.
             ended.append(report.ended)

@@ -13,11 +13,14 @@ from ga3c.a3c.shared import Board, SharedModel
 from ga3c.a3c.threads import LearnerThread
 from ga3c.a3c.worker import Task
 from ga3c.agents.processes import ChildProcess, Failure, log_path
-from ga3c.agents.slots import SharedMemory, Slots
+from ga3c.agents.slots import SharedMemory, Slots, check_memory
 from ga3c.config import Config
 from ga3c.envs.spec import EnvSpec
 from ga3c.stats import Gauges, Stats
 from ga3c.trace import MOST_SPANS, SpanRing, Tracer
+
+_PROCESS_BYTES = 160 << 20
+"""What a process with torch in it and a small model keeps for itself."""
 
 
 class _Life:
@@ -44,6 +47,8 @@ class A3c:
         traced = config.run.profile > 0
         self._spans = MOST_SPANS // learners if traced else 0
 
+        if engine.system == "a3c-cpu":
+            check_memory(learners * _PROCESS_BYTES, f"{learners} processes that each learn by themselves")
         layout = (learners, learners, spec.frame_shape, spec.frame_dtype, self._spans)
         self._slots_memory = SharedMemory(Slots.size(*layout))
         self._slots = Slots(self._slots_memory.buffer, *layout)
@@ -134,8 +139,8 @@ class A3c:
             prediction_queue=0,
             training_queue=0,
             agents=self._config.engine.agents,
-            predictors=0,
-            trainers=0,
+            predictors=self._config.engine.agents,  # each learner predicts and trains by itself
+            trainers=self._config.engine.agents,
             stepping_ns=int(self._slots.stepping_ns.sum()),
             waiting_ns=int(self._slots.waiting_ns.sum()),
         )

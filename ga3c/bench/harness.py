@@ -251,6 +251,8 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
             # The system starts and joins what stands here, and asks no more of it.
             system.trainers[:] = [Discarder(system.training_queue, system.store)]  # type: ignore[list-item]
         threads = system.predictors, system.trainers
+    elif not train:
+        raise ValueError("only GA3C can act without training")
 
     def read_usage() -> Usage:
         return accounting.read(system.pids(), *threads)

@@ -24,7 +24,9 @@ Row = Mapping[str, Any]
 def resolved(config: Config, spec: EnvSpec, where: torch.device) -> Config:
     """The same run as a record should have it: what was left for the machine to choose is named, and how long a run
     was to be, which no measurement heeds, is left out."""
-    workers = config.engine.workers or default_workers(config.engine.agents, where)
+    workers = config.engine.workers
+    if config.engine.system == "ga3c":
+        workers = workers or default_workers(config.engine.agents, where)
     device_name: DeviceName = "cuda" if where.type == "cuda" else "cpu"
     engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
     net = config.net
