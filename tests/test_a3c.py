@@ -27,6 +27,7 @@ from ga3c.a3c.system import A3c
 from ga3c.a3c.worker import Task
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import SharedMemory, Slots
+from ga3c.bench import harness
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName
 from ga3c.errors import UserError
 from ga3c.model import Model
@@ -412,3 +413,14 @@ def test_each_preset_has_settings_for_a3c(env_id: str, preset: Any, system: Any)
     config = session.base_config(env_id, preset, "auto", system)
     assert config.engine.system == system
     assert (config.learn.batch_rollouts, config.learn.reuse) == (1, 1)
+
+
+def test_it_can_be_measured(system: SystemName) -> None:
+    config = config_for("CartPole-v1", system, learn_config(), agents=2)
+    found = harness.measure(config, seconds=1.0)
+    assert found.pps > 10
+    assert found.tps == pytest.approx(found.pps / 5, rel=0.2)
+    assert found.prediction_batch == 1.0
+    assert (found.cpu_agents > 0.05) if system == "a3c-cpu" else (found.cpu_rest > 0.05)
+    with pytest.raises(ValueError, match="only GA3C"):
+        harness.measure(config, seconds=1.0, train=False)

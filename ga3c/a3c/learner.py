@@ -82,6 +82,8 @@ class Learner:
         values: list[Tensor] = []
         told, steps = 0, self._config.rollout
         for step in range(steps):
+            if self._board.stopping[0]:
+                return reports  # an environment may be so slow that a rollout takes longer than the server waits
             logits, value = self._predict(step)
             parameters.append(logits)
             values.append(value)
