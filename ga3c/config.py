@@ -137,12 +137,16 @@ class LearnConfig:
 
 
 DeviceName = Literal["auto", "cpu", "cuda"]
+SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads"]
 
 
 @dataclass(frozen=True)
 class EngineConfig:
     """Agents, predictors, trainers and the queues between them."""
 
+    system: SystemName = "ga3c"
+    """ga3c: one model serves all agents. a3c-cpu: every agent is a process with a model of its own, around weights they
+    share without locks. a3c-threads: the same in threads of one process."""
     device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
@@ -217,6 +221,20 @@ class Config:
     def __post_init__(self) -> None:
         workers, agents = self.engine.workers, self.engine.agents
         _require(workers <= agents, "workers", workers, f"at most --agents, which is {agents}")
+        if self.engine.system != "ga3c":
+            self._check_a3c()
+
+    def _check_a3c(self) -> None:
+        """Refuses what an A3C system would not heed: there, an agent predicts and learns by itself, on the CPU."""
+        engine, learn, system = self.engine, self.learn, self.engine.system
+        _require(engine.device == "cpu", "device", engine.device, f"cpu with --system {system}")
+        _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
+        for name in ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse"):
+            value, default = getattr(engine, name), getattr(EngineConfig, name)
+            _require(value == default, name, value, f"left out: --system {system} has no use for it")
+        for name in ("batch_rollouts", "reuse"):
+            value = getattr(learn, name)
+            _require(value == 1, name, value, f"1 with --system {system}, where each rollout makes one update")
 
     def progress(self, steps: int, seconds: float) -> float:
         """How much of the run is over, 0 to 1, by whichever limit is nearer; the schedules follow it."""

@@ -38,7 +38,7 @@ def parse(
 
     flags = [a for a in arguments if a not in ("-h", "--help")]
     first = tyro.cli(kind, args=flags, prog=prog, config=STYLE)
-    base = session.base_config(first.env_id, first.preset, first.engine.device)
+    base = session.base_config(first.env_id, first.preset, first.engine.device, first.engine.system)
     of_kind: Any = kind  # a dataclass, which a protocol cannot say
     shared = {f.name for f in dataclasses.fields(of_kind)} & {f.name for f in dataclasses.fields(base)}
     defaults = kind(**{name: getattr(base, name) for name in shared})

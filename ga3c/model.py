@@ -42,6 +42,34 @@ class Model:
         _point_at(network, self.weights)
         return network
 
+    def local(self, device: torch.device) -> tuple[Network, Tensor]:
+        """A network over weights of its own on some device, and these weights, [P], for who copies the shared ones."""
+        weights = self.weights.to(device, copy=True)
+        network = copy.deepcopy(self.network).to(device)
+        _point_at(network, weights)
+        return network, weights
+
+    @property
+    def size(self) -> int:
+        """How many numbers `live_in` takes."""
+        return sum(_room(tensor) for tensor in (self.weights, *self.optimiser.state().values()))
+
+    def live_in(self, memory: Tensor, bring: bool) -> None:
+        """From now on weights and statistics are parts of `memory` [size]. With `bring` it takes them as they are, else
+        they become what lies there. Networks that were handed out before stay behind."""
+        start = 0
+
+        def part(tensor: Tensor) -> Tensor:
+            nonlocal start
+            taken = memory[start : start + tensor.numel()].view(tensor.shape)
+            start += _room(tensor)
+            return taken.copy_(tensor) if bring else taken
+
+        self.weights = part(self.weights)
+        _point_at(self.network, self.weights)
+        state = {name: part(tensor) for name, tensor in self.optimiser.state().items()}
+        self.optimiser.live_in(self.weights, state)
+
     def state(self) -> dict[str, Tensor]:
         """Weights and statistics by name, as they are now."""
         tensors = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
@@ -70,6 +98,11 @@ def flat_gradient(loss: Tensor, network: Network) -> Tensor:
     gradient of each parameter by itself."""
     gradients = torch.autograd.grad(loss, list(network.parameters()))
     return torch.cat([_laid_out(gradient).flatten() for gradient in gradients])
+
+
+def _room(tensor: Tensor) -> int:
+    """Numbers to leave for a tensor, so that the next begins on a cache line of its own."""
+    return -(-tensor.numel() // 16) * 16
 
 
 def _laid_out(tensor: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 """Two sets of settings: `paper`, as the GA3C paper and its 2016 code had them, and `fast`, what learns fastest here."""
 
+import dataclasses
 from typing import Literal
 
 from ga3c import device
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig
+from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName
 from ga3c.envs.spec import EnvSpec
 
 Preset = Literal["fast", "paper"]
@@ -121,3 +122,10 @@ def fast_vectors(spec: EnvSpec) -> Config:
         engine=EngineConfig(agents=16, predictors=1, trainers=1, prediction_batch=256, queue=16),
         run=RunConfig(steps=500_000),
     )
+
+
+def for_a3c(config: Config, system: SystemName) -> Config:
+    """The same settings for a system whose agents learn by themselves: an update is of one rollout, used once."""
+    learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1)
+    engine = EngineConfig(system=system, device="cpu", agents=max(4, device.num_cores()))
+    return dataclasses.replace(config, learn=learn, engine=engine)

@@ -10,7 +10,9 @@ import torch
 from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets
-from ga3c.config import Config, DeviceName, EnvConfig, Ui
+from ga3c.a3c.system import A3c
+from ga3c.config import Config, DeviceName, EnvConfig, SystemName, Ui
+from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
 from ga3c.server import Server
@@ -22,10 +24,12 @@ from ga3c.sinks.tensorboard import TensorBoardSink
 from ga3c.stats import WINDOW
 
 
-def base_config(env_id: str, preset: presets.Preset, device_name: str) -> Config:
-    """The preset's settings for an environment and a device."""
+def base_config(env_id: str, preset: presets.Preset, device_name: str, system: SystemName = "ga3c") -> Config:
+    """The preset's settings for an environment, a device and a system."""
     where = device.choose(device_name)
     spec = envs.describe(env_id, EnvConfig(), raw_screens=False)
+    if system != "ga3c":
+        return presets.for_a3c(presets.base(preset, spec, on_cuda=False), system)
     return presets.base(preset, spec, on_cuda=where.type == "cuda")
 
 
@@ -73,8 +77,9 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     """The server with all its parts. Raw screens go to a GPU, and a CPU gets them preprocessed."""
     on_cuda = device.choose(config.engine.device).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)
+    kind = Ga3c if config.engine.system == "ga3c" else A3c
     try:
-        return Server(config, spec, folder, start)
+        return Server(config, kind(config, spec, folder.logs, start), folder)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
@@ -95,7 +100,13 @@ def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) ->
     if ui == "live":
         where = device.choose(config.engine.device).type
         history = [(row["steps"], row["score"]) for row in read_metrics(folder.path)]
-        facts = (f"preset {config.preset}", f"net {config.net.net}", f"on {where}", f"seed {config.run.seed}")
+        facts = (
+            config.engine.system,
+            f"preset {config.preset}",
+            f"net {config.net.net}",
+            f"on {where}",
+            f"seed {config.run.seed}",
+        )
         sinks.append(LiveSink(Console(), Dashboard(config.env_id, facts, str(folder.path), history)))
     elif ui == "plain":
         sinks.append(PlainSink(sys.stdout))

@@ -221,13 +221,15 @@ class Stats:
         preparing: int,
         predicting: int,
         replying: int,
+        calls: int = 1,
     ) -> None:
-        """One prediction for so many agents, with the results of so many steps, some of which ended an episode.
+        """One prediction, or several by as many calls of a network, for so many agents in all, with the results of so
+        many steps, some of which ended an episode.
 
         Times are in nanoseconds: what the agents waited in all, and the predictor's own, part by part."""
         with self._lock:
             sums = self._sums
-            sums.predictions += 1
+            sums.predictions += calls
             sums.predicted_agents += agents
             sums.agents_waited += agents_waited
             sums.predictor_waited += waited

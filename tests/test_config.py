@@ -113,7 +113,7 @@ def unusual() -> Config:
             discount=1.0, learning_rate=1e-5, learning_rate_end=0.0, log_epsilon=1e-12, rho_clip=1 / 3,
             trace_decay=0.95, ratio_clip=0.1, normalise_advantages=True, reuse=5, reuse_window=77,
         ),
-        engine=EngineConfig("cpu", 7, 3),
+        engine=EngineConfig("ga3c", "cpu", 7, 3),
         run=RunConfig(steps=10**12, minutes=0.125, seed=2**31 - 1),
     )  # fmt: skip
 

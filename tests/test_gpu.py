@@ -401,16 +401,16 @@ def test_cartpole_on_the_gpu(tmp_path: Path, preset: presets.Preset) -> None:
     config = dataclasses.replace(config, engine=engine, run=run)
     server = session.build(config, RunFolder(tmp_path), start=0)
     pids: list[int] = []
-    before = server.model.weights.clone()
-    start = server.pool.start
-    server.pool.start = lambda: (start(), pids.extend(server.pool.pids()))  # type: ignore[method-assign, assignment]
+    before = server.system.model.weights.clone()
+    start = server.system.pool.start
+    server.system.pool.start = lambda: (start(), pids.extend(server.system.pool.pids()))  # type: ignore[method-assign, assignment]
     server.run([])
     last = server.stats.snapshot()[0]
     assert last.steps >= 40_000
     assert last.updates > 500
     assert last.episodes > 10
-    assert torch.isfinite(server.model.weights).all()
-    assert not torch.equal(before, server.model.weights)
+    assert torch.isfinite(server.system.model.weights).all()
+    assert not torch.equal(before, server.system.model.weights)
     assert len(pids) == 2
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     if preset == "fast":

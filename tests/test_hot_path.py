@@ -101,39 +101,39 @@ class Plant:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.predictor, self.trainer = server.predictors[0], server.trainers[0]
+        self.predictor, self.trainer = server.system.predictors[0], server.system.trainers[0]
         self.host_of_predictor = [self.predictor._host_actions, self.predictor._host_table]
         self.host_of_trainer = [self.trainer._host_reports, self.trainer._host_table]
         self.num_predictions = 0
         self._random = np.random.default_rng(1)
-        server.pool.slots.flags[:] = FIRST
-        self._grad = torch.no_grad if server.model.device.type == "cpu" else torch.inference_mode
+        server.system.pool.slots.flags[:] = FIRST
+        self._grad = torch.no_grad if server.system.model.device.type == "cpu" else torch.inference_mode
 
     def observe(self) -> list[Request]:
         """New frames of all agents, and their requests."""
-        slots = self.server.pool.slots
+        slots = self.server.system.pool.slots
         slots.frames[:] = self._random.integers(0, 128, slots.frames.shape, np.uint8)
         slots.rewards[:] = self._random.normal(size=AGENTS)
-        return [Request(group, 0) for group in self.server.pool.groups]
+        return [Request(group, 0) for group in self.server.system.pool.groups]
 
     def predict(self, requests: list[Request]) -> None:
         # In a run it is `inference_mode`, in which torch shows a watch not what an operation is composed of.
         with self._grad(), self.predictor._lane.active():
             self.predictor._predict(requests, 0)
-        self.server.pool.slots.flags[:] = 0
+        self.server.system.pool.slots.flags[:] = 0
         self.num_predictions += 1
 
     def drain(self) -> int:
         """Gives back what came full and nobody will train on; gives how much that was."""
-        queue = self.server.training_queue
+        queue = self.server.system.training_queue
         full = [queue._rollouts.popleft() for _ in range(len(queue))]
-        self.server.store.release(full)
+        self.server.system.store.release(full)
         return len(full)
 
     def predict_and_carry(self, *watches: Any) -> None:
         """Predicts until a prediction completes rollouts, which then carries frames over to their next blocks, and only
         that one is watched: it has the most to do."""
-        store, finishes = self.server.store, False
+        store, finishes = self.server.system.store, False
         while not finishes:
             requests = self.observe()
             finishes = bool((store._row == store.rollout).any())
@@ -145,7 +145,7 @@ class Plant:
 
     def collect(self, batches: int = 1) -> list[int]:
         """Predicts until so many batches wait, and takes them."""
-        queue, wanted = self.server.training_queue, batches * self.server.config.learn.batch_rollouts
+        queue, wanted = self.server.system.training_queue, batches * self.server.config.learn.batch_rollouts
         while len(queue) < wanted:
             self.predict(self.observe())
         taken = queue.take(batches)
@@ -215,10 +215,10 @@ def test_a_prediction_is_few_operations(make_plant: MakePlant, preset: presets.P
 def test_an_update_is_few_operations(make_plant: MakePlant, preset: presets.Preset, precision: Precision) -> None:
     plant = make_plant(preset, precision=precision)
     plant.train(plant.collect())  # the first makes what later ones find
-    rollouts, before = plant.collect(), plant.server.model.version
+    rollouts, before = plant.collect(), plant.server.system.model.version
     with Watch() as watch:
         plant.train(rollouts)
-    updates = plant.server.model.version - before
+    updates = plant.server.system.model.version - before
     assert updates == plant.server.config.learn.reuse
     each = (watch.total - BESIDE_UPDATES) / updates
     assert 50 < each <= MOST_IN_AN_UPDATE[preset, precision], (
@@ -236,7 +236,7 @@ def test_a_prediction_copies_once_from_the_host_and_once_to_it(
     make_plant: MakePlant, preset: presets.Preset, lane: LaneKind
 ) -> None:
     plant = make_plant(preset, lane)
-    tables, frames = Watch(plant.host_of_predictor), Watch([plant.server._frames._host])
+    tables, frames = Watch(plant.host_of_predictor), Watch([plant.server.system._frames._host])
     plant.predict_and_carry(tables, frames)
     assert tables.of_host == ["copied from the host", "copied to the host"], "one table there, the actions back"
     assert frames.of_host == ["index_select"], "frames are read once, where they lie"
@@ -249,11 +249,11 @@ def test_a_launch_of_updates_copies_once_from_the_host_and_once_to_it(
 ) -> None:
     plant = make_plant(preset, lane)
     for batches in launches:
-        rollouts, before = plant.collect(batches), plant.server.model.version
+        rollouts, before = plant.collect(batches), plant.server.system.model.version
         with Watch(plant.host_of_trainer) as watch:
             plant.train(rollouts)
         assert watch.of_host == ["copied from the host", "copied to the host"], "one table there, the reports back"
-        assert plant.server.model.version - before == batches * plant.server.config.learn.reuse
+        assert plant.server.system.model.version - before == batches * plant.server.config.learn.reuse
 
 
 PICKLING = [
@@ -272,7 +272,7 @@ def test_nothing_is_pickled_or_copied_in_python(
 ) -> None:
     plant = make_plant(preset, lane)
     rollouts, requests = plant.collect(), plant.observe()
-    done = plant.num_predictions, plant.server.model.version
+    done = plant.num_predictions, plant.server.system.model.version
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a hot path made bytes of an object, or a copy of it")
@@ -285,7 +285,7 @@ def test_nothing_is_pickled_or_copied_in_python(
             pickle.dumps(1)
         plant.predict(requests)
         plant.train(rollouts)
-    assert (plant.num_predictions, plant.server.model.version) == (
+    assert (plant.num_predictions, plant.server.system.model.version) == (
         done[0] + 1, done[1] + plant.server.config.learn.reuse,
     )  # fmt: skip
 
@@ -349,10 +349,10 @@ def test_few_kernels_and_two_copies(make_plant: MakePlant, preset: presets.Prese
 def test_no_memory_of_the_gpu_is_taken(make_plant: MakePlant, preset: presets.Preset) -> None:
     plant = make_plant(preset, on="cuda")
     plant.train(plant.collect())
-    done, version = plant.num_predictions, plant.server.model.version
+    done, version = plant.num_predictions, plant.server.system.model.version
     taken = torch.cuda.memory_stats()["allocation.all.allocated"]
     for _ in range(50):
         plant.train(plant.collect())
     assert plant.num_predictions - done >= 50
-    assert plant.server.model.version - version == 50 * plant.server.config.learn.reuse
+    assert plant.server.system.model.version - version == 50 * plant.server.config.learn.reuse
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == taken

@@ -144,7 +144,7 @@ def test_without_profile_nothing_is_kept(tmp_path: Path) -> None:
     server = build(tmp_path / "run", steps=500)
     server.run([])
     assert server.stats.trace is None
-    assert server.pool.slots.rings == []
+    assert server.system.pool.slots.rings == []
     assert not list(tmp_path.rglob("*trace*"))
     assert checkpoint.list_last(tmp_path / "run" / "checkpoints")
 
@@ -154,13 +154,13 @@ def test_a_killed_process_keeps_what_it_did_and_harms_nothing(
 ) -> None:
     server, words = build(tmp_path / "run", profile=30.0), Words()
     in_threads(1, lambda _: server.run([words]))
-    first, second = server.pool.slots.rings
+    first, second = server.system.pool.slots.rings
     wait_until(lambda: len(first.rows()) > 100 and len(second.rows()) > 100)
-    os.kill(server.pool.pids()[0], signal.SIGKILL)
+    os.kill(server.system.pool.pids()[0], signal.SIGKILL)
     wait_until(lambda: any("ended with signal 9" in text for text in words.told))
     before = len(first.rows())
     wait_until(lambda: len(first.rows()) > before + 100)  # it was started anew
-    os.kill(server.pool.pids()[1], signal.SIGKILL)
+    os.kill(server.system.pool.pids()[1], signal.SIGKILL)
     server.stop("Seen enough.")
     wait_until(lambda: words.told[-1].startswith("Seen enough."))
     tracks = read(tmp_path / "run" / "trace.json")

@@ -2,15 +2,12 @@
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ga3c.agents.processes import ChildProcess, Failure, log_path
 from ga3c.agents.slots import SharedMemory, Slots, arrange
 from ga3c.agents.worker import Task
 from ga3c.config import EnvConfig
@@ -18,28 +15,14 @@ from ga3c.envs.spec import EnvSpec
 from ga3c.queues import PredictionQueue, Request
 from ga3c.trace import MOST_SPANS
 
-_LOG_TAIL = 8192
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An agent process that ended although nobody asked it to."""
-
-    worker: int
-    exit_code: int
-    log: Path
-    last_words: str
-    """The end of what it wrote to its log in this life: a traceback, if an environment raised."""
-
 
 class _Worker:
     """One agent process in its present life."""
 
-    def __init__(self, incarnation: int, process: "subprocess.Popen[bytes]", reply_fd: int, log_start: int) -> None:
+    def __init__(self, incarnation: int, process: ChildProcess, reply_fd: int) -> None:
         self.incarnation = incarnation
         self.process = process
         self.reply_fd = reply_fd
-        self.log_start = log_start
         self.failed = False
         self.silent = False
 
@@ -100,14 +83,13 @@ class AgentPool:
         failures = []
         with self._lock:
             for number, worker in enumerate(self._workers):
-                code = worker.process.poll()
-                if code is None or worker.failed:
+                if worker.failed or worker.process.exit_code() is None:
                     continue
                 worker.failed = True
                 os.close(worker.reply_fd)
-                _kill_session(worker.process.pid)
+                worker.process.kill_session()
                 self.queue.disown(self._of_worker[number], worker.incarnation + 1)
-                failures.append(Failure(number, code, self._log_path(number), self._last_words(number, worker)))
+                failures.append(worker.process.failure(number))
         return failures
 
     def find_silent(self, seconds: float) -> list[int]:
@@ -146,10 +128,7 @@ class AgentPool:
                     os.close(worker.reply_fd)
             deadline = time.monotonic() + patience
             for worker in self._workers:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    worker.process.wait(max(0.0, deadline - time.monotonic()))
-                _kill_session(worker.process.pid)
-                worker.process.wait()
+                worker.process.end(deadline)
             self._workers = []
         self._memory.close()
         self.queue.release()
@@ -165,39 +144,7 @@ class AgentPool:
             incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             spans=self._spans, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
         )  # fmt: skip
-        with open(self._log_path(number), "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "ga3c.agents.worker", task.to_json()],
-                pass_fds=(task.memory_fd, task.request_fd, task.reply_fd),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_child_environment(),
-                start_new_session=True,  # Ctrl-C is for the server, which then ends its processes in order
-            )
-            log_start = log.tell()
+        fds = (task.memory_fd, task.request_fd, task.reply_fd)
+        process = ChildProcess("ga3c.agents.worker", task.to_json(), fds, log_path(self._log_folder, number))
         os.close(child_fd)
-        return _Worker(incarnation, process, reply_fd, log_start)
-
-    def _log_path(self, number: int) -> Path:
-        return self._log_folder / f"agents-{number:03d}.log"
-
-    def _last_words(self, number: int, worker: _Worker) -> str:
-        with open(self._log_path(number), "rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(worker.log_start, end - _LOG_TAIL))
-            return log.read().decode(errors="replace").strip()
-
-
-def _kill_session(leader: int) -> None:
-    """Ends an agent process and whatever its environments have started: each process leads a session of its own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-
-
-def _child_environment() -> dict[str, str]:
-    # The child must find what this process finds, the current folder included, for environments of the user's own.
-    # Its numpy gets one thread: the cores belong to the agents.
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return os.environ | one_thread | {"PYTHONPATH": path}
+        return _Worker(incarnation, process, reply_fd)

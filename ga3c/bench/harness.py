@@ -16,6 +16,7 @@ from ga3c import device, nvml, session
 from ga3c.bench import accounting
 from ga3c.bench.accounting import Usage
 from ga3c.config import Config
+from ga3c.engine import Ga3c
 from ga3c.errors import RunFailed
 from ga3c.queues import TrainingQueue
 from ga3c.runfolder import RunFolder
@@ -243,12 +244,18 @@ def measure(
 
 
 def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[float], None]) -> Measurement:
-    if not train:
-        # The server starts and joins what stands here, and asks no more of it.
-        server.trainers[:] = [Discarder(server.training_queue, server.store)]  # type: ignore[list-item]
+    system = server.system
+    threads: tuple[Sequence[threading.Thread], Sequence[threading.Thread]] = (), ()
+    if isinstance(system, Ga3c):
+        if not train:
+            # The system starts and joins what stands here, and asks no more of it.
+            system.trainers[:] = [Discarder(system.training_queue, system.store)]  # type: ignore[list-item]
+        threads = system.predictors, system.trainers
+    elif not train:
+        raise ValueError("only GA3C can act without training")
 
     def read_usage() -> Usage:
-        return accounting.read(server.pool.pids(), server.predictors, server.trainers)
+        return accounting.read(system.pids(), *threads)
 
     gpu = find_gpu(device.choose(server.config.engine.device))
     collector = Collector(seconds, train, read_usage, gpu, server.stop, on_left)

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from ga3c import nets, server
+from ga3c import nets
 from ga3c.config import Config, DeviceName, RunConfig
+from ga3c.engine import default_workers
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 
@@ -24,7 +25,9 @@ Row = Mapping[str, Any]
 def resolved(config: Config, spec: EnvSpec, where: torch.device) -> Config:
     """The same run as a record should have it: what was left for the machine to choose is named, and how long a run
     was to be, which no measurement heeds, is left out."""
-    workers = config.engine.workers or server.default_workers(config.engine.agents, where)
+    workers = config.engine.workers
+    if config.engine.system == "ga3c":
+        workers = workers or default_workers(config.engine.agents, where)
     device_name: DeviceName = "cuda" if where.type == "cuda" else "cpu"
     engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
     net = dataclasses.replace(config.net, net=nets.chosen(spec, config.net))

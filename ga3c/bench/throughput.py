@@ -147,6 +147,11 @@ _SHARES = (
 
 def main(arguments: Sequence[str]) -> None:
     args = flags.parse(ThroughputArguments, arguments, "ga3c bench throughput")
+    if args.engine.system != "ga3c":
+        raise UserError(
+            f"--system is {args.engine.system}, but `ga3c bench throughput` takes GA3C apart: acting without training "
+            "is no part of A3C. What A3C reaches is in the metrics.csv of `ga3c train`."
+        )
     config = Config(args.env_id, args.preset, args.env, args.net, args.learn, args.engine)
     if args.out is not None:
         record.check_folder(args.out)

@@ -33,6 +33,11 @@ class RMSProp:
         gradient.mul_(scratch.rsqrt_())
         self._weights.addcmul_(gradient, learning_rate, value=-1.0)
 
+    def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
+        """From now on it steps these weights, with these tensors for its own."""
+        self._weights = weights
+        self.mean_square = state["mean_square"]
+
     def state(self) -> dict[str, Tensor]:
         """The live tensors, not copies."""
         return {"mean_square": self.mean_square}
@@ -72,6 +77,11 @@ class Adam:
         scratch.add_(correction2 * self._epsilon)
         torch.div(self.mean, scratch, out=gradient)
         self._weights.addcmul_(gradient, learning_rate * correction2 / correction1, value=-1.0)
+
+    def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
+        """From now on it steps these weights, with these tensors for its own."""
+        self._weights = weights
+        self.mean, self.mean_square, self.num_steps = state["mean"], state["mean_square"], state["num_steps"]
 
     def state(self) -> dict[str, Tensor]:
         """The live tensors, not copies."""

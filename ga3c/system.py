@@ -1,0 +1,43 @@
+"""What supervision knows of a system that trains: GA3C's, or one of the A3C systems that it is compared with."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ga3c.agents.processes import Failure
+from ga3c.model import Model
+from ga3c.stats import Stats
+from ga3c.trace import SpanRing
+
+
+class System(Protocol):
+    """Agents that play, and whatever predicts for them and updates the model."""
+
+    @property
+    def model(self) -> Model:
+        """What is trained, saved and resumed."""
+
+    @property
+    def stats(self) -> Stats:
+        """What everybody counts in. A `failure` in it ends the run."""
+
+    @property
+    def rings(self) -> Sequence[SpanRing]:
+        """What the agents did when, where the run is traced."""
+
+    def start(self) -> None:
+        """Starts every thread and process."""
+
+    def find_failed(self) -> list[Failure]:
+        """Agents that have died since the last call."""
+
+    def restart_failed(self) -> int:
+        """Starts the dead anew where that is possible by now, and says how many."""
+
+    def find_silent(self, seconds: float) -> list[int]:
+        """Agents without a word for so long, each told once."""
+
+    def pids(self) -> list[int]:
+        """The agent processes."""
+
+    def stop(self, patience: float) -> None:
+        """Ends every thread and process; agents that do not end by themselves in so many seconds, by force."""
