@@ -125,8 +125,6 @@ class LearnConfig:
         batch = self.batch_rollouts
         enough = self.reuse == 1 or self.reuse_window >= batch
         _require(enough, "reuse_window", self.reuse_window, f"at least --batch-rollouts, which is {batch}")
-        corrected = self.reuse == 1 or self.correction == "vtrace" or self.ratio_clip > 0.0
-        _require(corrected, "reuse", self.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
         for name in ("rho_clip", "c_clip", "learning_rate", "optimiser_epsilon"):
             value = getattr(self, name)
             _require(0.0 < value < math.inf, name, value, "above 0")
@@ -221,6 +219,9 @@ class Config:
     def __post_init__(self) -> None:
         workers, agents = self.engine.workers, self.engine.agents
         _require(workers <= agents, "workers", workers, f"at most --agents, which is {agents}")
+        learn = self.learn
+        corrected = learn.reuse == 1 or learn.correction == "vtrace" or learn.ratio_clip > 0.0
+        _require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
         if self.engine.system != "ga3c":
             self._check_a3c()
 

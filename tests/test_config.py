@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ga3c.cli import parse_train
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
 from ga3c.errors import UserError
 
@@ -172,6 +173,10 @@ def test_rollouts_are_used_again_only_with_something_against_their_age() -> None
         with pytest.raises(
             UserError, match=r"^--reuse is 2, but must be 1 without --correction vtrace or --ratio-clip"
         ):
-            LearnConfig(reuse=2, correction=correction)
-        assert LearnConfig(reuse=2, correction=correction, ratio_clip=0.2).reuse == 2
-    assert LearnConfig(reuse=2, correction="vtrace").reuse == 2
+            Config(learn=LearnConfig(reuse=2, correction=correction))
+        assert Config(learn=LearnConfig(reuse=2, correction=correction, ratio_clip=0.2)).learn.reuse == 2
+    assert Config(learn=LearnConfig(reuse=2, correction="vtrace")).learn.reuse == 2
+
+
+def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults() -> None:
+    assert parse_train(["CartPole-v1", "--reuse", "2"]).learn.reuse == 2
