@@ -246,7 +246,7 @@ Texts = list[tuple[str, ...]]
 
 
 def _identities(runs: Sequence[Run]) -> Texts:
-    names = _differing(runs, ["env_id", "preset"])
+    names = _differing(runs, ["env_id", "engine.system", "preset"])
     return [tuple(setting(name, run.settings[name]) for name in names) for run in runs]
 
 
@@ -314,7 +314,7 @@ def setting(name: str, value: Any) -> str:
 
 def title(runs: Sequence[Run]) -> str:
     """The environment and the preset, as far as all runs have them in common."""
-    differing = _differing(runs, ["env_id", "preset"])
+    differing = _differing(runs, ["env_id", "engine.system", "preset"])
     return ", ".join(setting(name, runs[0].settings[name]) for name in ("env_id", "preset") if name not in differing)
 
 

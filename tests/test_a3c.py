@@ -137,7 +137,7 @@ def test_the_right_values_are_learned(
 ) -> None:
     """Terminations end a return with the last reward, truncations with the value of the true final observation."""
     learn = learn_config(learning_rate=5e-3, learning_rate_end=5e-5)
-    config = config_for(f"toys:{kind.__name__}-v0", system, learn, agents=2, steps=14_000)
+    config = config_for(f"toys:{kind.__name__}-v0", system, learn, agents=2, steps=5_000)
     server = session.build(config, RunFolder(tmp_path), start=0)
     server.run([])
     model = server.system.model
@@ -321,7 +321,8 @@ def test_a_signal_stops_in_order_and_a_resume_goes_on(tmp_path: Path, system: st
     assert not any(map(runs.is_alive, agents))
     before = runs.last_counters(folder)
     assert before.steps == int(runs.rows(folder)[-1]["steps"]) > 200
-    assert before.updates * 5 - 10 <= before.steps <= before.updates * 5
+    # Each of the two may have told of an episode that ended in a rollout which the signal cut off.
+    assert before.updates * 5 - 10 <= before.steps <= before.updates * 5 + 10
 
     done = runs.run("resume", folder, "--steps", before.steps + 500, "--ui", "none")
     assert done.returncode == 0, done.stderr
@@ -368,6 +369,18 @@ def test_a_killed_server_leaves_nothing(tmp_path: Path) -> None:
         process.wait()
     runs.wait_for(lambda: not any(map(runs.is_alive, agents)), "the end of the agent processes", seconds=5)
     assert checkpoint.list_last(folder / "checkpoints")
+
+
+def test_an_environment_that_hangs_does_not_keep_a_run_from_ending(tmp_path: Path, system: str) -> None:
+    folder = tmp_path / "run"
+    flags = ("--system", system, "--agents", 2, "--ui", "plain", "--out", folder)
+    with runs.started("train", "tests.toys:Sleeper-v0", *flags) as process:
+        runs.wait_for(lambda: len(runs.rows(folder)) > 2, "the first records")
+        agents = runs.agent_processes(process.pid)
+        os.kill(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=15)
+    assert process.returncode == 0, output
+    assert not any(map(runs.is_alive, agents))
 
 
 def test_an_environment_that_always_raises_ends_the_run(tmp_path: Path, system: str) -> None:

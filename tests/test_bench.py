@@ -264,7 +264,7 @@ def test_throughput_as_one_json_object(
     assert found["machine"]["cores"] == len(os.sched_getaffinity(0))
     assert found["config"]["engine"]["agents"] == 4
     assert found["config"]["learn"]["rollout"] == 5
-    assert found["seconds"] == 1.0
+    assert found["seconds"] == 2.0
     assert json.loads((tmp_path / "throughput.json").read_text()) == found
     with open(tmp_path / "throughput.csv", newline="") as file:
         rows = list(csv.DictReader(file))

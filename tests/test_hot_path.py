@@ -242,7 +242,7 @@ def test_a_prediction_copies_once_from_the_host_and_once_to_it(
     assert frames.of_host == ["index_select"], "frames are read once, where they lie"
 
 
-@pytest.mark.parametrize(("lane", "launches"), [("plain", [1]), ("replayed", [1, 2, 4])])
+@pytest.mark.parametrize(("lane", "launches"), [("plain", [1]), ("replayed", [1, 2])])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_launch_of_updates_copies_once_from_the_host_and_once_to_it(
     make_plant: MakePlant, preset: presets.Preset, lane: LaneKind, launches: list[int]
@@ -300,7 +300,9 @@ def test_nothing_is_done_on_the_device_outside_of_a_graph(make_plant: MakePlant,
     plant.predict_and_carry(watch)
     assert not watch.work, "a prediction launches a graph and no more"
     assert not watch.views, "nor does it make tensors that only look at others"
-    for batches in (1, 4):
+    most = plant.trainer._most_batches
+    assert most > 1
+    for batches in (1, most):
         rollouts = plant.collect(batches)
         with Watch() as watch:
             plant.train(rollouts)

@@ -112,6 +112,10 @@ def test_a_setting_that_an_older_version_did_not_write_has_its_default(tmp_path:
         ),
         ([Config(env=EnvConfig(life_loss=on)) for on in (True, False)], ["life loss on", "life loss off"]),
         ([Config(net=NetConfig(net=net)) for net in ("small", "large")], ["net small", "net large"]),
+        (
+            [Config(), Config(engine=EngineConfig("a3c-cpu", "cpu", agents=4))],
+            ["system ga3c", "system a3c-cpu"],
+        ),
         # A preset says what its settings would, and only where it does not are they named.
         (
             [Config(), Config(preset="paper", engine=EngineConfig(agents=8)), Config("CartPole-v1")],
@@ -128,8 +132,9 @@ def test_labels_name_what_differs(tmp_path: Path, configs: list[Config], told: l
 
 
 def test_where_much_differs_a_label_names_what_tells_most(tmp_path: Path) -> None:
-    plain = with_learning()
+    plain = with_learning(correction="vtrace")
     many: dict[str, Any] = {"rollout": 9, "batch_rollouts": 2, "clip_norm": 1.0, "value_weight": 1.0}
+    many["correction"] = "vtrace"
     configs = [plain, with_learning(**many), with_learning(**many, reuse=2), with_learning(**many, reuse=3)]
     assert labels_of(tmp_path, *configs) == [
         "rollout 5, batch rollouts 1, reuse 1, …",

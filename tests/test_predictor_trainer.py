@@ -207,7 +207,7 @@ def test_a_restarted_process_is_heard_again(make_engine: MakeEngine, wait_until:
     engine.start()
     wait_until(lambda: engine.stats.steps > 500)
     failures: list[Any] = []
-    engine.pool._workers[1].process.kill()
+    engine.pool._workers[1].process.kill_session()
     wait_until(lambda: failures.extend(engine.pool.find_failed()) or failures)
     wait_until(lambda: engine.pool.restart_failed() == 1)
     wait_until(lambda: (engine.pool.slots.frames[2:, 1] >= 65_537).all())  # the new life's own seeds

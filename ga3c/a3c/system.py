@@ -40,6 +40,7 @@ class A3c:
         """`start` is the number of steps that a resumed run has behind it."""
         engine, learners = config.engine, config.engine.agents
         self._config = config
+        self._in_threads = engine.system == "a3c-threads"
         self._spec = spec
         self._logs = logs
         device.prepare(torch.device("cpu"), engine.torch_threads or 1, config.run.seed)
@@ -47,7 +48,7 @@ class A3c:
         traced = config.run.profile > 0
         self._spans = MOST_SPANS // learners if traced else 0
 
-        if engine.system == "a3c-cpu":
+        if not self._in_threads:
             check_memory(learners * _PROCESS_BYTES, f"{learners} processes that each learn by themselves")
         layout = (learners, learners, spec.frame_shape, spec.frame_dtype, self._spans)
         self._slots_memory = SharedMemory(Slots.size(*layout))
@@ -69,7 +70,8 @@ class A3c:
     def start(self) -> None:
         self._logs.mkdir(parents=True, exist_ok=True)
         self.board.progress[0] = self.stats.progress
-        self._reports.start()
+        if not self._in_threads:
+            self._reports.start()
         for learner in range(self._config.engine.agents):
             self._lives.append(self._begin(learner, 0))
 
@@ -122,7 +124,7 @@ class A3c:
             report_fd=self._reports.write_fd,
         )  # fmt: skip
         log = log_path(self._logs, learner)
-        if self._config.engine.system == "a3c-threads":
+        if self._in_threads:
             return _Life(incarnation, LearnerThread(f"learner-{learner}", lambda: self._learn(task), log))
         fds = (task.slots_fd, task.board_fd, task.report_fd)
         return _Life(incarnation, ChildProcess("ga3c.a3c.worker", task.to_json(), fds, log))

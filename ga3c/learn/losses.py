@@ -46,7 +46,8 @@ def actor_critic_loss(
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
         entropy_weight: 0-dimensional, since it follows a schedule.
     """
-    log_rhos = log_probs.detach() - behaviour_log_probs
+    if config.correction == "vtrace" or config.ratio_clip > 0.0:
+        log_rhos = log_probs.detach() - behaviour_log_probs
     if config.correction == "vtrace":
         targets, advantages = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
