@@ -12,6 +12,7 @@ import safetensors.torch
 from torch import Tensor
 
 from ga3c.errors import UserError
+from ga3c.files import replacing
 from ga3c.stats import Counters
 
 _SUFFIX = ".safetensors"
@@ -41,16 +42,11 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "best_score": repr(checkpoint.best_score),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        # By way of bytes: the library's own file could be read by nobody else.
-        with open(temporary, "wb") as file:
-            file.write(safetensors.torch.save(checkpoint.tensors, metadata=about))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # By way of bytes: the library's own file could be read by nobody else.
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(safetensors.torch.save(checkpoint.tensors, metadata=about))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def load(path: Path) -> Checkpoint:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ga3c.config import Config
 from ga3c.errors import UserError
+from ga3c.files import replacing
 from ga3c.sinks import csv
 from ga3c.stats import WINDOW
 
@@ -386,14 +387,11 @@ def add_legend(figure: "Figure") -> None:
 
 def save(figure: "Figure", path: Path) -> None:
     """The file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower())
     except (OSError, RuntimeError) as error:
         raise UserError(f"{path} could not be written: {error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_out(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ga3c import checkpoint
 from ga3c.config import Config, from_toml, to_toml
 from ga3c.errors import UserError
+from ga3c.files import replacing
 
 
 class RunFolder:
@@ -58,9 +59,8 @@ class RunFolder:
             raise UserError(f"{self.path} is in use by another ga3c process.") from error
 
     def write_config(self, config: Config) -> None:
-        temporary = self._config.with_name(".config.toml")
-        temporary.write_text(to_toml(config), encoding="utf-8")
-        os.replace(temporary, self._config)
+        with replacing(self._config) as temporary:
+            temporary.write_text(to_toml(config), encoding="utf-8")
 
     def read_config(self) -> Config:
         if not self._config.is_file():

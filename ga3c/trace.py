@@ -5,7 +5,6 @@ so it knows nothing of torch.
 """
 
 import json
-import os
 import sys
 import threading
 import time
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ga3c.files import replacing
 
 MOST_SPANS = 300_000
 """So many are kept at most of the threads, and so many of all agent processes together: a file that a browser opens."""
@@ -155,13 +156,8 @@ def _events(spans: Sequence[Span], begin: int, end: int) -> Iterator[dict[str, A
 
 def _write(path: Path, events: Iterable[dict[str, Any]]) -> None:
     """Writes it beside its place and moves it there, one event a line."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "w", encoding="ascii") as file:
-            file.write('{"traceEvents": [')
-            for number, event in enumerate(events):
-                file.write((",\n" if number else "\n") + json.dumps(event))
-            file.write("\n]}\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary, open(temporary, "w", encoding="ascii") as file:
+        file.write('{"traceEvents": [')
+        for number, event in enumerate(events):
+            file.write((",\n" if number else "\n") + json.dumps(event))
+        file.write("\n]}\n")

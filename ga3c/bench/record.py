@@ -18,6 +18,7 @@ from ga3c.config import Config, DeviceName, RunConfig
 from ga3c.engine import default_workers
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
+from ga3c.files import replacing
 
 Row = Mapping[str, Any]
 
@@ -66,12 +67,8 @@ def check_folder(folder: Path) -> None:
 
 def write(path: Path, text: str) -> None:
     """Writes a file as a whole, so that who is interrupted leaves the old one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:

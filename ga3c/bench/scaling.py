@@ -21,6 +21,7 @@ from ga3c.bench.harness import Measurement
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, DeviceName, NetConfig
 from ga3c.errors import UserError
+from ga3c.files import replacing
 from ga3c.sinks.plain import number
 
 Axis = Literal["agents", "workers", "nets"]
@@ -278,6 +279,5 @@ def plot(result: dict[str, Any], path: Path) -> None:
     figure.suptitle(
         f"{result['env']}, preset {result['preset']}\n{machine.summary(result['machine'])}", fontsize="small"
     )
-    temporary = path.with_name(f".{path.name}")
-    figure.savefig(temporary, dpi=150, format="png")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format="png")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from ga3c.files import replacing
 from ga3c.stats import Episode, Snapshot
 
 _COLUMNS = {
@@ -81,19 +82,14 @@ def _is_whole(path: Path, names: list[str]) -> bool:
 
 def _rewrite(path: Path, steps: int) -> None:
     names = _COLUMNS[path.name]
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="ascii", newline="\n") as file:
-            file.write(",".join(names) + "\n")
-            for row in _read(path):
-                if _number(row.get("steps", "")) <= steps:
-                    # By name, so that a run begun under an older version keeps its columns in the right place.
-                    file.write(",".join(row.get(name, "") for name in names) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
+        file.write(",".join(names) + "\n")
+        for row in _read(path):
+            if _number(row.get("steps", "")) <= steps:
+                # By name, so that a run begun under an older version keeps its columns in the right place.
+                file.write(",".join(row.get(name, "") for name in names) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _read(path: Path) -> Iterator[dict[str, str]]:
