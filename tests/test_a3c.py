@@ -354,8 +354,8 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
     assert not runs.is_alive(survivor)
     counters = runs.last_counters(folder)
     assert counters.restarts == 1
-    # The update under way in the killed process, and nothing else, can be missing.
-    assert counters.updates * 5 - 15 <= counters.steps <= counters.updates * 5
+    # Of what was under way, in the killed process and in both at the end, an update or its steps can be missing.
+    assert counters.updates * 5 - 15 <= counters.steps <= counters.updates * 5 + 15
 
 
 def test_a_killed_server_leaves_nothing(tmp_path: Path) -> None:
