@@ -81,11 +81,12 @@ def make_batch(num: int = 3, length: int = 4, seed: int = 0) -> Batch:
 
 
 def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
-    """Targets and advantages; the formulas of V-trace and of returns are tested elsewhere."""
+    """Targets, and what weighs the gradient of log pi; the formulas of V-trace and of returns are tested elsewhere."""
     steps = (batch.rewards, batch.discounts, batch.learn, batch.values.detach(), batch.bootstrap.detach())
     log_rhos = batch.log_probs.detach() - batch.behaviour_log_probs
+    weights = torch.ones_like(log_rhos)
     if config.correction == "vtrace":
-        targets, advantages = vtrace(log_rhos, *steps, config.rho_clip, config.c_clip, config.trace_decay)
+        targets, advantages, weights = vtrace(log_rhos, *steps, config.rho_clip, config.c_clip, config.trace_decay)
     else:
         targets = n_step_returns(*steps)
         advantages = targets - batch.values.detach()
@@ -96,7 +97,7 @@ def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
             for t in range(advantages.shape[1]):
                 if is_spent(math.exp(log_rhos[b, t]), advantages[b, t].item(), config.ratio_clip):
                     advantages[b, t] = 0.0
-    return targets, advantages
+    return targets, weights * advantages
 
 
 def slow_normalised(advantages: list[list[float]], learn: list[list[float]]) -> list[list[float]]:
@@ -256,6 +257,14 @@ def test_nothing_learned_is_nothing_to_normalise(advantage: float) -> None:
 def test_the_one_step_that_is_learned_has_no_deviation() -> None:
     learn = torch.tensor([[0.0, 1.0, 0.0]])
     assert normalised(torch.tensor([[4.0, 0.7, -4.0]]), learn).tolist() == [[0.0] * 3]
+
+
+def test_equal_advantages_push_no_action_however_unequal_their_weights() -> None:
+    """What is normalised is how good actions were, not how likely they have become since."""
+    batch = one_step_batch([(ratio, 1.5) for ratio in (0.1, 0.5, 0.9, 1.0, 3.0)])
+    config = LearnConfig(correction="vtrace", normalise_advantages=True)
+    (gradient,) = torch.autograd.grad(batch.loss(config).total, batch.log_probs)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-6, rtol=0.0)
 
 
 # -- PPO's bounds -----------------------------------------------------------------------------------------------------

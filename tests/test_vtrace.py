@@ -26,7 +26,7 @@ def slow_targets(
     rho_clip: float,
     c_clip: float,
     trace_decay: float,
-) -> tuple[list[float], list[float]]:
+) -> tuple[list[float], list[float], list[float]]:
     """One rollout: vs_s = V_s + sum_{t>=s} (prod_{i=s}^{t-1} discount_i c_i) delta_t, cut at place-holders, where
     c_i = lambda min(c_clip, rho_i)."""
     length = len(rewards)
@@ -43,10 +43,8 @@ def slow_targets(
             product *= discounts[t] * cs[t]
         targets.append(target)
     following_targets = [*targets[1:], bootstrap]
-    advantages = [
-        learn[t] * rhos[t] * (rewards[t] + discounts[t] * following_targets[t] - values[t]) for t in range(length)
-    ]
-    return targets, advantages
+    advantages = [learn[t] * (rewards[t] + discounts[t] * following_targets[t] - values[t]) for t in range(length)]
+    return targets, advantages, [learn[t] * rhos[t] for t in range(length)]
 
 
 def rollouts(num: int, length: int, terminal: float, placeholder: float, lag: float) -> Batch:
@@ -70,23 +68,25 @@ def test_against_the_definition(
     length: int, terminal: float, placeholder: float, rho_clip: float, c_clip: float, trace_decay: float
 ) -> None:
     batch = rollouts(4, length, terminal, placeholder, lag=1.0)
-    targets, advantages = vtrace(*batch, rho_clip, c_clip, trace_decay)
+    targets, advantages, rhos = vtrace(*batch, rho_clip, c_clip, trace_decay)
     for b in range(4):
         log_rhos, rewards, discounts, learn, values = (tensor[b].tolist() for tensor in batch[:-1])
         bootstrap = batch[-1][b].item()
         expected = slow_targets(log_rhos, rewards, discounts, learn, values, bootstrap, rho_clip, c_clip, trace_decay)
         assert targets[b].tolist() == pytest.approx(expected[0])
         assert advantages[b].tolist() == pytest.approx(expected[1])
+        assert rhos[b].tolist() == pytest.approx(expected[2])
 
 
 @pytest.mark.parametrize("length", [7, 32])
 @pytest.mark.parametrize("clip", [1.0, 3.0])
 def test_on_policy_it_is_the_n_step_return(clip: float, length: int) -> None:
     batch = rollouts(5, length, 0.2, 0.2, lag=0.0)
-    targets, advantages = vtrace(*batch, clip, clip)
+    targets, advantages, rhos = vtrace(*batch, clip, clip)
     returns = n_step_returns(*batch[1:])
     torch.testing.assert_close(targets, returns)
     torch.testing.assert_close(advantages, returns - batch[4])
+    assert torch.equal(rhos, batch[3]), "1 where there is something to learn"
 
 
 @pytest.mark.parametrize("length", [7, 32])
@@ -100,7 +100,7 @@ def test_a_decay_of_one_is_none(length: int) -> None:
 def test_a_decay_of_zero_leaves_one_step_targets(length: int) -> None:
     batch = rollouts(5, length, 0.2, 0.2, lag=1.0)
     log_rhos, rewards, discounts, learn, values, bootstrap = batch
-    targets, _ = vtrace(*batch, 1.0, 1.0, trace_decay=0.0)
+    targets, _, _ = vtrace(*batch, 1.0, 1.0, trace_decay=0.0)
     for b in range(5):
         for t in range(length):
             following = values[b, t + 1] if t + 1 < length else bootstrap[b]
@@ -113,7 +113,7 @@ def test_a_decay_of_zero_leaves_one_step_targets(length: int) -> None:
 def test_an_error_fades_with_each_step_that_carries_it_back(trace_decay: float) -> None:
     zeros, ones = torch.zeros(1, 4), torch.ones(1, 4)
     rewards = torch.tensor([[0.0, 0.0, 0.0, 8.0]])
-    targets, advantages = vtrace(zeros, rewards, 0.5 * ones, ones, zeros, torch.zeros(1), 1.0, 1.0, trace_decay)
+    targets, advantages, _ = vtrace(zeros, rewards, 0.5 * ones, ones, zeros, torch.zeros(1), 1.0, 1.0, trace_decay)
     faded = [8.0 * (0.5 * trace_decay) ** back for back in (3, 2, 1, 0)]
     assert targets[0].tolist() == pytest.approx(faded)
     # A step's advantage looks one step ahead at the full discount, and is decayed only from there on.
@@ -124,9 +124,10 @@ def test_rho_clip_is_a_ceiling() -> None:
     ones = torch.ones(1, 1)
     far = torch.tensor([[200.0]])  # exp overflows a float32
     for log_rho, weight in ((far, 1.0), (-far, 0.0)):
-        targets, advantages = vtrace(log_rho, ones, 0.5 * ones, ones, 3.0 * ones, torch.tensor([2.0]), 1.0, 1.0)
+        targets, advantages, rhos = vtrace(log_rho, ones, 0.5 * ones, ones, 3.0 * ones, torch.tensor([2.0]), 1.0, 1.0)
         assert targets.item() == pytest.approx(3.0 + weight * (1.0 + 0.5 * 2.0 - 3.0))
-        assert advantages.item() == pytest.approx(weight * (1.0 + 0.5 * 2.0 - 3.0))
+        assert advantages.item() == pytest.approx(1.0 + 0.5 * 2.0 - 3.0)
+        assert rhos.item() == weight
 
 
 @pytest.mark.parametrize("length", [4, 32])
@@ -142,6 +143,7 @@ def test_placeholder_is_not_read(trace_decay: float, length: int) -> None:
     torch.testing.assert_close(poisoned, clean)
     assert poisoned.targets[0, 2] == values[0, 2]
     assert poisoned.advantages[0, 2] == 0.0
+    assert poisoned.rhos[0, 2] == 0.0
 
 
 @pytest.mark.parametrize("length", [3, 32])
@@ -149,6 +151,7 @@ def test_no_gradient(length: int) -> None:
     batch = rollouts(2, length, 0.3, 0.3, lag=1.0)
     for tensor in batch:
         tensor.requires_grad_()
-    targets, advantages = vtrace(*batch, 1.0, 1.0)
+    targets, advantages, rhos = vtrace(*batch, 1.0, 1.0)
     assert not targets.requires_grad
     assert not advantages.requires_grad
+    assert not rhos.requires_grad

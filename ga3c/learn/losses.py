@@ -49,19 +49,23 @@ def actor_critic_loss(
     if config.correction == "vtrace" or config.ratio_clip > 0.0:
         log_rhos = log_probs.detach() - behaviour_log_probs
     if config.correction == "vtrace":
-        targets, advantages = vtrace(
+        targets, advantages, rhos = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
             config.rho_clip, config.c_clip, config.trace_decay,
         )  # fmt: skip
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
+        rhos = None
 
     # A place-holder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:
+        # Before they are weighed: a mean taken off what is weighed already would push on actions by their weight alone.
         advantages = normalised(advantages, learn)
     if config.ratio_clip > 0.0:
         advantages = advantages * within_ratio(log_rhos, advantages, config.ratio_clip)
+    if rhos is not None:
+        advantages = advantages * rhos
     policy = -(log_probs * advantages).sum()
     value = (targets - values).square().sum()
     entropy = (entropies * learn).sum()

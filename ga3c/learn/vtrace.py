@@ -9,12 +9,14 @@ from ga3c.learn.returns import accumulate_backwards
 
 
 class VTrace(NamedTuple):
-    """Both [B, T], without gradient."""
+    """All [B, T], without gradient."""
 
     targets: Tensor
     """vs_t, which the values are drawn to."""
     advantages: Tensor
-    """What weighs the gradient of log pi, the importance weight rho_t included."""
+    """r_t + discount_t * vs_{t+1} - V_t: how much better the action was than the policy's mean."""
+    rhos: Tensor
+    """The clipped importance weights, which the gradient of log pi is to be weighed by besides."""
 
 
 @torch.no_grad()
@@ -55,8 +57,8 @@ def vtrace(
         deltas.masked_fill_(held, 0.0), carries.masked_fill_(held, 0.0), torch.zeros_like(bootstrap)
     )
     targets = values + carried
-    advantages = clipped_rhos * torch.addcmul(errors, discounts, _shifted(targets, bootstrap))
-    return VTrace(targets, advantages.masked_fill_(held, 0.0))
+    advantages = torch.addcmul(errors, discounts, _shifted(targets, bootstrap))
+    return VTrace(targets, advantages.masked_fill_(held, 0.0), clipped_rhos.masked_fill_(held, 0.0))
 
 
 def _shifted(values: Tensor, last: Tensor) -> Tensor:
