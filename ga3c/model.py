@@ -20,6 +20,9 @@ class Model:
         self.weights = torch.cat([_laid_out(p.detach()).flatten() for p in self.network.parameters()])
         _point_at(self.network, self.weights)
         self.optimiser = make_optimiser(learn, self.weights)
+        self._halved = self.weights.bfloat16() if network.bf16 else None
+        """The weights as predictions multiply them, where that is in bfloat16. They are converted with each update,
+        since there are more predictions than updates."""
         self._lock = threading.Lock()
         self._version = 0
 
@@ -32,9 +35,19 @@ class Model:
         with self._lock:
             self._version += count
 
+    def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
+        """Changes the shared weights by a gradient [P], which it overwrites."""
+        self.optimiser.step(gradient, learning_rate)
+        if self._halved is not None:
+            self._halved.copy_(self.weights)
+
     def reader(self) -> Network:
         """A network over the shared weights, for predictions."""
-        return self.learner().requires_grad_(False)
+        network = self.learner().requires_grad_(False)
+        if self._halved is not None:
+            network.convert()
+            _point_at(network.torso, self._halved)
+        return network
 
     def learner(self) -> Network:
         """A network over the shared weights, whose loss has a gradient of its own."""
@@ -86,6 +99,8 @@ class Model:
         with torch.no_grad():
             for name, parameter in self.network.named_parameters():
                 parameter.copy_(tensors[f"network.{name}"])
+        if self._halved is not None:
+            self._halved.copy_(self.weights)
         prefix = "optimiser."
         self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
         if self.device.type == "cuda":

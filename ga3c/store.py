@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ga3c.agents.slots import FIRST, TERMINAL, check_memory
+from ga3c.device import as_words
 from ga3c.envs.spec import EnvSpec
 
 Index = NDArray[np.int64]
@@ -100,6 +101,7 @@ class ExperienceStore:
         if device.type == "cpu":
             check_memory(size, "The experience store")
         self.frames = torch.zeros((blocks + 1) * self._rows, *shape, dtype=dtype, device=device)
+        self._words = as_words(self.frames)
         self.ages = torch.zeros((blocks + 1) * (rollout + 1), dtype=torch.int64, device=device)
         scalars = (blocks + 1) * rollout
         self.actions = torch.zeros(scalars, dtype=torch.int64, device=device)
@@ -191,14 +193,14 @@ class ExperienceStore:
     # -- what is in the frames: the device's side; all arguments are tensors on it, so a graph can be captured --------
 
     def write_frames(self, frames: Tensor, frame: Tensor, age: Tensor, age_row: Tensor) -> None:
-        self.frames.index_copy_(0, frame, frames)
+        self._words.index_copy_(0, frame, as_words(frames))
         self.ages.index_copy_(0, age_row, age)
 
     def carry(self, carry_from: Tensor, carry_to: Tensor, age: Tensor) -> None:
         """Copies the last S frames of full blocks to the blocks that follow them."""
         source = (carry_from[:, None] + self._forth).flatten()
         target = (carry_to[:, None] + self._forth).flatten()
-        self.frames.index_copy_(0, target, self.frames.index_select(0, source))
+        self._words.index_copy_(0, target, self._words.index_select(0, source))
         first = torch.div(carry_to, self._rows, rounding_mode="floor") * (self.rollout + 1)
         self.ages.index_copy_(0, first, age)
 

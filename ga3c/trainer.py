@@ -183,7 +183,7 @@ class Trainer(threading.Thread):
     def _clip_and_step(self, gradient: Tensor, learning_rate: Tensor) -> Tensor:
         """Changes the shared weights, and gives the norm of the gradient as it was."""
         norm = clip_by_global_norm_(gradient, self._config.clip_norm)
-        self._model.optimiser.step(gradient, learning_rate)
+        self._model.step(gradient, learning_rate)
         return norm
 
     def _capture(self) -> dict[int, Callable[[], None]]:

@@ -172,17 +172,37 @@ def test_with_bf16_weights_and_gradients_keep_32_bits(optimiser: Optimiser) -> N
     assert (full - half).norm() < 0.02 * full.norm()
 
 
-def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners() -> None:
-    model = make_model()
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners(
+    precision: Literal["fp32", "bf16"],
+) -> None:
+    model = make_model(net=NetConfig(precision=precision))
     reader, learner, other = model.reader(), model.learner(), model.learner()
     before = reader(OBSERVATIONS)[0].clone()
-    model.optimiser.step(flat_gradient(loss(learner), learner), torch.tensor(0.1))
+    model.step(flat_gradient(loss(learner), learner), torch.tensor(0.1))
     after = reader(OBSERVATIONS)[0]
     assert not torch.allclose(before, after)
     assert torch.equal(after, learner(OBSERVATIONS)[0])
     assert torch.equal(after, other(OBSERVATIONS)[0])
     assert torch.equal(after, model.network(OBSERVATIONS)[0])
     assert not after.requires_grad
+
+
+@pytest.mark.parametrize("spec", [PICTURES, SPEC], ids=["pictures", "vectors"])
+def test_a_reader_keeps_its_weights_in_what_it_multiplies(spec: EnvSpec) -> None:
+    torch.manual_seed(6)
+    model = make_model(spec=spec, net=NetConfig(precision="bf16"))
+    reader, learner = model.reader(), model.learner()
+    seen = PIXELS if spec is PICTURES else OBSERVATIONS
+    assert {parameter.dtype for parameter in reader.torso.parameters()} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in reader.head.parameters()} == {torch.float32}
+    for one, other in zip(reader(seen), learner(seen), strict=True):
+        assert torch.equal(one, other)
+    torch.manual_seed(7)
+    another = make_model(spec=spec, net=NetConfig(precision="bf16"))
+    model.load(another.state(), 3)
+    for one, other in zip(reader(seen), another.reader()(seen), strict=True):
+        assert torch.equal(one, other), "it reads what was loaded"
 
 
 def test_an_update_between_forward_and_backward_is_no_error() -> None:

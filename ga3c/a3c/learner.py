@@ -154,7 +154,7 @@ class Learner:
         gradient = flat_gradient(loss.total, self._network)
         norm = clip_by_global_norm_(gradient, self._config.clip_norm)
         lag = float(self._model.version - version)
-        self._model.optimiser.step(gradient, learning_rate)
+        self._model.step(gradient, learning_rate)
         self._model.count_updates(1)
         measured = torch.stack((loss.total.detach(), loss.policy, loss.value, loss.entropy, norm)).tolist()
         end = time.monotonic_ns()

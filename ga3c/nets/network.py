@@ -18,7 +18,8 @@ class Network(nn.Module):
     def __init__(self, torso: nn.Module, num_features: int, num_actions: int, bf16: bool = False) -> None:
         """With `bf16`, products are of bfloat16 numbers; weights, gradients and what comes out keep 32 bits."""
         super().__init__()
-        self._bf16 = bf16
+        self.bf16 = bf16
+        self._converted = False
         self.torso = torso
         self.head = DiscreteHead(num_features, num_actions)
         self.value = nn.Linear(num_features, 1)
@@ -32,19 +33,25 @@ class Network(nn.Module):
             # Convolutions run forward and backward up to 1.6 times as fast over pixels whose channels lie side by side.
             # Stacking makes them lie so in half the time that `contiguous(memory_format=...)` takes on a CPU.
             observations = torch.stack(observations.unbind(1), dim=-1).permute(0, 3, 1, 2)
-        if self._bf16:
+        pixels = _scaled(observations, torch.bfloat16 if self.bf16 else torch.float32)
+        if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
-            with torch.autocast(observations.device.type, torch.bfloat16, cache_enabled=False):
-                features = self.torso(_scaled(observations, torch.bfloat16)).float()
+            with torch.autocast(pixels.device.type, torch.bfloat16, cache_enabled=False):
+                features = self.torso(pixels).float()
         else:
-            features = self.torso(_scaled(observations, torch.float32))  # [N, F]
+            features = self.torso(pixels).float()  # [N, F]
         return self.head(features), self.value(features).squeeze(-1)
+
+    def convert(self) -> None:
+        """Keeps the torso's weights in bfloat16 from now on, for a network that is only read."""
+        self._converted = True
+        self.torso.bfloat16()
 
 
 def _scaled(observations: Tensor, dtype: torch.dtype) -> Tensor:
     """Bytes to numbers from 0 to 1, of which bfloat16 can hold every one apart; other observations as they are."""
     if observations.dtype != torch.uint8:
-        return observations
+        return observations.to(dtype)
     if dtype == torch.float32:
         return observations * (1.0 / 255.0)  # one kernel converts and scales
     return observations.to(dtype).mul_(1.0 / 255.0)
