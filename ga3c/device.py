@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -35,6 +36,13 @@ def choose(name: str) -> torch.device:
 def num_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def multiplies_bf16() -> bool:
+    """Whether this processor has instructions for products of bfloat16 numbers, without which they are slow."""
+    with contextlib.suppress(OSError):
+        return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+    return False
 
 
 def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> None:

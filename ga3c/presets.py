@@ -67,11 +67,14 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
 
     results/pong-cpu/README.md has what else was tried, and what it gave."""
     cores = device.num_cores()
+    halves = not on_cuda and device.multiplies_bf16()
     return Config(
         env_id=spec.id,
         preset="fast",
         env=EnvConfig(clip_rewards=spec.source == "atari"),
-        net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal"),
+        net=NetConfig(
+            net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"
+        ),
         learn=LearnConfig(
             rollout=32,
             batch_rollouts=4,
