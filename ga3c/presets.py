@@ -98,7 +98,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 2_500_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 3_500_000),
     )
 
 
