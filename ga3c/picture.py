@@ -1,12 +1,15 @@
 """Pictures: the colours and the look that all of them share, and how they are written."""
 
 import importlib.util
+import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ga3c.errors import UserError
 from ga3c.files import replacing
+from ga3c.sinks.plain import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +37,26 @@ def tidy(chart: "Axes", grid: Literal["both", "x", "y"] = "both") -> None:
     chart.set_axisbelow(True)
     chart.grid(axis=grid, alpha=0.3)
     chart.spines[["top", "right"]].set_visible(False)
+
+
+def bars(
+    chart: "Axes", values: Sequence[float], colour: str, label: str = "",
+    part: int = 0, parts: int = 1, faint: bool = False, across: bool = False,
+) -> None:  # fmt: skip
+    """A bar at each place, `part` of so many side by side there, with its value written at its end; NaN is none."""
+    thick = 0.84 / parts
+    places = [place + thick * (part - (parts - 1) / 2) for place in range(len(values))]
+    draw = chart.barh if across else chart.bar
+    drawn = draw(places, values, thick, color=colour, alpha=0.4 if faint else 1.0, label=label or None)
+    texts = ["" if math.isnan(value) else number(value) for value in values]
+    chart.bar_label(drawn, labels=texts, padding=2, fontsize="x-small")
+
+
+def legend_above(chart: "Axes") -> None:
+    """In a row over the chart, where it hides nothing."""
+    chart.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, fontsize="x-small", frameon=False, borderaxespad=0.2
+    )
 
 
 def head(figure: "Figure", *lines: str) -> None:

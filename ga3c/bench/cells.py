@@ -25,21 +25,31 @@ def spread(values: Iterable[float]) -> list[float]:
     return [min(there), max(there)] if there else []
 
 
+def ratio(part: float, whole: float) -> float:
+    """NaN of nothing."""
+    return part / whole if whole else math.nan
+
+
 def _there(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def cell(
-    values: Sequence[float],
-    form: Callable[[float], str] = number,
-    middle: Callable[[Sequence[float]], float] = median,
-) -> str:
-    """The middle of the values, and with it the least and the most of several."""
+def cell(values: Sequence[float], form: Callable[[float], str] = number) -> str:
+    """The median, and with it the least and the most of several."""
     ends = spread(values)
     if not ends:
         return "-"
     least, most = ends
-    return form(middle(values)) + (f" ({form(least)} to {form(most)})" if len(values) > 1 else "")
+    return form(median(values)) + (f" ({form(least)} to {form(most)})" if len(values) > 1 else "")
+
+
+def mean_cell(values: Sequence[float], form: Callable[[float], str] = number) -> str:
+    """The mean, and with it half the range of several as a share of it: shorter than `cell`, for tables of many."""
+    ends = spread(values)
+    if not ends:
+        return "-"
+    middle, half = mean(values), (ends[1] - ends[0]) / 2
+    return form(middle) + (f" ±{100 * half / middle:.0f}%" if len(values) > 1 and middle else "")
 
 
 def share(value: float) -> str:
