@@ -147,7 +147,8 @@ def measure(settings: Sequence[Entry], seconds: float, repeats: int) -> tuple[li
     that ran, and by label why others did not: one that fails is no reason to lose the others."""
     trials: list[list[Measurement]] = [[] for _ in settings]
     failed: dict[str, str] = {}
-    with PhaseBar([harness.expected(seconds)] * len(settings) * repeats) as bar:
+    lengths = [harness.expected(seconds, entry.config.engine.fuse) for entry in settings]
+    with PhaseBar(lengths * repeats) as bar:
         for repeat in range(1, repeats + 1):
             for entry, taken in zip(settings, trials, strict=True):
                 bar.begin(f"{entry.label} ({repeat} of {repeats})" if repeats > 1 else entry.label)

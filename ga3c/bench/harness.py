@@ -26,6 +26,8 @@ from ga3c.store import ExperienceStore
 
 START_UP = 4.0
 """Seconds that a server takes to start, for what is told of the time left."""
+_COMPILING = 19.0
+"""Seconds more with `--fuse`."""
 _PATIENCE = 180.0
 """Seconds without anything to measure after which something must be wrong. The largest net on two cores takes some
 for its first update, and many processes with torch in them for their start."""
@@ -36,9 +38,9 @@ def warm_up(seconds: float) -> float:
     return min(5.0, max(1.0, seconds / 4))
 
 
-def expected(seconds: float) -> float:
+def expected(seconds: float, fuse: bool = False) -> float:
     """Seconds that measuring for so many takes in all."""
-    return START_UP + warm_up(seconds) + seconds
+    return START_UP + (_COMPILING if fuse else 0.0) + warm_up(seconds) + seconds
 
 
 class Discarder(threading.Thread):

@@ -1,7 +1,10 @@
 """Every system on this machine side by side, beside the hours that the slides tell of theirs.
 
 [S]: Chen and Zhong, "Asynchronous advantage actor-critic (A3C) method on Atari games", slides of 7 December 2016, two
-pages of "Implementation issues"."""
+pages of "Implementation issues". They define no step. Their code (weiHelloWorld/IE598_project, A3C.py) divides the time
+by the number of actions chosen, whatever number of frames each is repeated for: a step is an agent step. Their network
+had an LSTM and their machine is not named, so that the order of the placements says more than the hours.
+"""
 
 import dataclasses
 from collections.abc import Sequence

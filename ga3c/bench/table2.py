@@ -136,8 +136,8 @@ def _foot(result: dict[str, Any]) -> str:
     second = "; ".join(f"{net} {a:g}, {g:g}, {s:g}x" for net, (a, g, s) in PAPER_SECOND.items())
     return (
         f"{comparison.how_long(result)}; A3C with {a3c} agents, GA3C with {ga3c}. "
-        "Paper: table 2 of Babaeizadeh et al., 16 cores and a Titan X of 2015; its second system, with a GeForce 980: "
-        f"{second}."
+        "Paper: table 2 of Babaeizadeh et al., 16 cores and a Titan X (Maxwell); "
+        f"its second system, with a GeForce 980: {second}."
     )
 
 
