@@ -132,10 +132,10 @@ def _times(quotient: float) -> str:
 
 def _foot(result: dict[str, Any]) -> str:
     agents = {name: sorted({row[name] for row in result["rows"]} - {None}) for name in ("a3c_agents", "ga3c_agents")}
-    a3c, ga3c = (" or ".join(map(str, counts)) or "no" for counts in agents.values())
+    a3c, ga3c = (" or ".join(map(str, counts)) or "-" for counts in agents.values())
     second = "; ".join(f"{net} {a:g}, {g:g}, {s:g}x" for net, (a, g, s) in PAPER_SECOND.items())
     return (
-        f"{comparison.how_long(result)}; A3C with {a3c} agents, GA3C with {ga3c}. "
+        f"{comparison.how_long(result)}; agents: A3C {a3c}, GA3C {ga3c}. "
         "Paper: table 2 of Babaeizadeh et al., 16 cores and a Titan X (Maxwell); "
         f"its second system, with a GeForce 980: {second}."
     )
