@@ -28,7 +28,7 @@ from ga3c.bench.harness import Measurement
 from ga3c.config import Config, EngineConfig, NetConfig, SystemName
 from ga3c.errors import RunFailed
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 MACHINE = {"cpu": "a processor", "cores": 16, "memory_gb": 128.0, "gpu": "a GPU", "python": "3.12", "torch": "2.11"}
 MACHINE |= {"ale_py": None}
 NO_PLOT = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]

@@ -37,7 +37,7 @@ class ComparisonArguments:
     repeats: int = 1
     """Measure all settings in turn so many times, and report means with the least and the most."""
     agents: int = 0
-    """GA3C: agents that play at once (0: as many as were fastest on such machines; so for the next two)."""
+    """GA3C: agents that play at once (0: chosen by the machine; so for the next two)."""
     predictors: int = 0
     """GA3C: predictor threads."""
     trainers: int = 0
@@ -131,7 +131,7 @@ def entries(args: ComparisonArguments, system: SystemName, net: NetConfig, row: 
 
 
 def ga3c_engine(args: ComparisonArguments, base: EngineConfig, where: torch.device) -> EngineConfig:
-    """What was typed, over what was fastest with one rollout of 5 per update (results/throughput/README.md)."""
+    """What was typed, over what results/throughput/README.md found fastest with a GPU, and what it took without one."""
     on_cuda = where.type == "cuda"
     return dataclasses.replace(
         base,
