@@ -75,6 +75,9 @@ class Ga3c:
         for thread in (*self.predictors, *self.trainers):
             thread.start()
 
+    def all_act(self) -> bool:
+        return bool((self.pool.slots.stepping_ns > 0).all())
+
     def find_failed(self) -> list[Failure]:
         return self.pool.find_failed()
 

@@ -10,6 +10,11 @@ from ga3c.envs.spec import EnvSpec
 Preset = Literal["fast", "paper"]
 
 
+def needs_cuda(system: SystemName) -> bool:
+    """Whether a system is one of those that put models on a GPU."""
+    return system.startswith("a3c-gpu")
+
+
 def base(preset: Preset, spec: EnvSpec, on_cuda: bool) -> Config:
     """The settings that hold for this environment and device unless a flag says otherwise."""
     if preset == "paper":

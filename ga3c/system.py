@@ -27,6 +27,9 @@ class System(Protocol):
     def start(self) -> None:
         """Starts every thread and process."""
 
+    def all_act(self) -> bool:
+        """Whether no agent is still being started for the first time."""
+
     def find_failed(self) -> list[Failure]:
         """Agents that have died since the last call."""
 

@@ -133,7 +133,10 @@ class Run:
         self.now = 0.0
         self.updates = 0
         self.steps = 0
-        self.collector = Collector(seconds, needs_updates, self.read_usage, None, self.stopped.append, self.left.append)
+        self.all_act = True
+        self.collector = Collector(
+            seconds, needs_updates, lambda: self.all_act, self.read_usage, None, self.stopped.append, self.left.append
+        )
 
     def read_usage(self) -> Usage:
         self.readings += 1
@@ -179,6 +182,20 @@ def test_acting_alone_waits_for_no_update() -> None:
     assert measured is not None
     assert (measured.pps, measured.tps) == (300.0, 0.0)
     assert math.isnan(measured.lag)
+
+
+def test_nothing_counts_before_the_last_agent_is_at_work() -> None:
+    run = Run(seconds=2.0)
+    run.all_act = False
+    for _ in range(9):
+        run.live(pps=100, tps=20)
+    assert run.readings == 0
+    run.all_act = True
+    for pps in (400, 300, 200, 200):
+        run.live(pps, tps=40)
+    measured = run.collector.measurement
+    assert measured is not None
+    assert (measured.pps, measured.seconds) == (200.0, 2.0)
 
 
 def test_a_run_in_which_nothing_flows_is_given_up() -> None:

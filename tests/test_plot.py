@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ga3c import cli, plot
+from ga3c import cli, curves, labels, plot
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, to_toml
-from ga3c.plot import Run
+from ga3c.curves import Run
 from ga3c.sinks.csv import CsvSink
 from ga3c.stats import Episode, Snapshot
 
@@ -48,12 +48,12 @@ def with_learning(seed: int = 1, **settings: Any) -> Config:
 
 
 def read(*folders: Path) -> list[Run]:
-    return [plot.read_run(folder, "time", "score") for folder in folders]
+    return [curves.read_run(folder, "time", "score") for folder in folders]
 
 
 def labels_of(tmp_path: Path, *configs: Config, group: bool = True) -> list[str]:
     runs = read(*(make_run(tmp_path / str(number), config) for number, config in enumerate(configs)))
-    return plot.labels(plot.grouped(runs) if group else [[run] for run in runs])
+    return labels.labels(curves.grouped(runs) if group else [[run] for run in runs])
 
 
 def failure(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
@@ -84,7 +84,7 @@ def test_runs_that_differ_in_seed_and_limits_are_one_group(tmp_path: Path) -> No
     other = make_run(tmp_path / "other", with_learning(1, rollout=20))
     longer = RunConfig(seed=2, minutes=5.0, steps=100)
     two = make_run(tmp_path / "two", dataclasses.replace(with_learning(rollout=32), run=longer))
-    groups = plot.grouped(read(one, other, two))
+    groups = curves.grouped(read(one, other, two))
     assert [[run.folder for run in group] for group in groups] == [[one, two], [other]]
 
 
@@ -93,8 +93,8 @@ def test_a_setting_that_an_older_version_did_not_write_has_its_default(tmp_path:
     text = (old / "config.toml").read_text()
     (old / "config.toml").write_text(text.replace("reuse = 1\n", ""))
     (odd / "config.toml").write_text(text.replace("reuse = 1\n", "reuse = 1\nof_the_future = 3\n"))
-    assert len(plot.grouped(read(old, new))) == 1
-    assert plot.labels(plot.grouped(read(new, odd))) == ["of the future unset", "of the future 3"]
+    assert len(curves.grouped(read(old, new))) == 1
+    assert labels.labels(curves.grouped(read(new, odd))) == ["of the future unset", "of the future 3"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_runs_drawn_each_are_told_by_seed_and_then_by_folder(tmp_path: Path) -> 
     assert labels_of(tmp_path / "a", *configs, group=False) == ["rollout 5, seed 1", "rollout 5, seed 2", "rollout 9"]
     assert labels_of(tmp_path / "b", Config(), Config(), group=False) == ["run 0", "run 1"]
     same_name = [make_run(tmp_path / parent / "run") for parent in ("c", "d")]
-    assert plot.labels([[run] for run in read(*same_name)]) == [f"run {folder}" for folder in same_name]
+    assert labels.labels([[run] for run in read(*same_name)]) == [f"run {folder}" for folder in same_name]
 
 
 # -- the numbers ------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_a_group_is_its_mean_and_its_least_and_most_over_what_it_shares(tmp_path
     low = make_run(tmp_path / "low", with_learning(1), [(0.0, 0.0), (600.0, 10.0)])
     high = make_run(tmp_path / "high", with_learning(2), [(120.0, 20.0), (240.0, 20.0), (480.0, 60.0)])
     middle = make_run(tmp_path / "middle", with_learning(3), [(30.0, NAN), (60.0, 9.0), (900.0, 9.0)])
-    (curve,) = plot.curves(plot.grouped(read(low, high, middle)))
+    (curve,) = plot.curves(curves.grouped(read(low, high, middle)))
     assert (curve.runs, curve.x[0], curve.x[-1]) == (3, 2.0, 8.0)
     for minutes, values in {2: (2, 20, 9), 4: (4, 20, 9), 5: (5, 30, 9), 8: (8, 60, 9)}.items():
         assert np.interp(minutes, curve.x, curve.low) == pytest.approx(min(values), abs=0.05)
@@ -175,14 +175,14 @@ def test_one_run_keeps_its_own_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("against", "first"), [("time", 1.0), ("steps", 0.06), ("frames", 0.24)])
-def test_what_x_counts(tmp_path: Path, against: plot.Against, first: float) -> None:
-    run = plot.read_run(make_run(tmp_path / "run"), against, "pps")
+def test_what_x_counts(tmp_path: Path, against: curves.Against, first: float) -> None:
+    run = curves.read_run(make_run(tmp_path / "run"), against, "pps")
     np.testing.assert_allclose(run.x, [first, 2 * first, 3 * first])
     np.testing.assert_array_equal(run.y, 7.0)
 
 
 def test_a_resumed_run_replaces_what_it_repeats() -> None:
-    x, y = plot.series([1, 2, 3, 4, 2.5, 3.5, 3.5, NAN, 5], [1, 2, NAN, 4, 12, 13, 14, 15, 16])
+    x, y = curves.series([1, 2, 3, 4, 2.5, 3.5, 3.5, NAN, 5], [1, 2, NAN, 4, 12, 13, 14, 15, 16])
     np.testing.assert_array_equal(x, [1, 2, 2.5, 3.5, 5])
     np.testing.assert_array_equal(y, [1, 2, 12, 14, 16])
 
@@ -200,9 +200,9 @@ def test_a_run_that_was_resumed_rises_in_time(tmp_path: Path) -> None:
 
 def test_smoothing_is_the_mean_of_the_last_rows() -> None:
     values = np.array([4.0, 2.0, 6.0, 0.0, 3.0])
-    np.testing.assert_array_equal(plot.running_mean(values, 1), values)
-    np.testing.assert_allclose(plot.running_mean(values, 3), [4.0, 3.0, 4.0, 8 / 3, 3.0])
-    np.testing.assert_allclose(plot.running_mean(values, 99)[-1], 3.0)
+    np.testing.assert_array_equal(curves.running_mean(values, 1), values)
+    np.testing.assert_allclose(curves.running_mean(values, 3), [4.0, 3.0, 4.0, 8 / 3, 3.0])
+    np.testing.assert_allclose(curves.running_mean(values, 99)[-1], 3.0)
 
 
 # -- the picture ------------------------------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def legend_of(figure: Any) -> list[str]:
 def test_one_run_shows_its_episodes_behind_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = read(make_run(tmp_path / "run"))
 
-    def drawn(against: plot.Against) -> Any:
-        figure = plot.draw(plot.curves([[run]]), plot.title([run]), "minutes", plot.title_of("score", 1))
+    def drawn(against: curves.Against) -> Any:
+        figure = plot.draw(plot.curves([[run]]), labels.title([run]), "minutes", plot.title_of("score", 1))
         plot.add_episodes(figure.axes[0], run, against)
         plot.add_legend(figure)
         return figure
@@ -264,7 +264,7 @@ def test_one_run_shows_its_episodes_behind_the_line(tmp_path: Path, monkeypatch:
 def test_a_picture_of_many_lines_names_all_of_them(tmp_path: Path) -> None:
     configs = [with_learning(rollout=r, batch_rollouts=r, learning_rate=1e-3 / r, clip_norm=r) for r in range(1, 31)]
     runs = read(*(make_run(tmp_path / str(number), config) for number, config in enumerate(configs)))
-    figure = plot.draw(plot.curves(plot.grouped(runs)), plot.title(runs), "minutes", "score")
+    figure = plot.draw(plot.curves(curves.grouped(runs)), labels.title(runs), "minutes", "score")
     plot.add_legend(figure)
     assert len(legend_of(figure)) == 30
     assert legend_of(figure)[1] == "rollout 2, batch rollouts 2,\nlr 5e-4, …"

@@ -75,6 +75,9 @@ class A3c:
         for learner in range(self._config.engine.agents):
             self._lives.append(self._begin(learner, 0))
 
+    def all_act(self) -> bool:
+        return bool((self.board.updates > 0).all())
+
     def find_failed(self) -> list[Failure]:
         failures = []
         for learner, life in enumerate(self._lives):

@@ -1,4 +1,4 @@
-"""One setting, measured: a real server runs until it is in steady state, and then as long as was asked for."""
+"""One setting of any system, measured: a real server runs into steady state, and then as long as was asked for."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from ga3c import device, nvml, session
-from ga3c.bench import accounting
+from ga3c.bench import accounting, cells
 from ga3c.bench.accounting import Usage
 from ga3c.config import Config
 from ga3c.engine import Ga3c
@@ -26,9 +26,11 @@ from ga3c.store import ExperienceStore
 
 START_UP = 4.0
 """Seconds that a server takes to start, for what is told of the time left."""
+_COMPILING = 19.0
+"""Seconds more with `--fuse`."""
 _PATIENCE = 180.0
 """Seconds without anything to measure after which something must be wrong. The largest net on two cores takes some
-for its first update."""
+for its first update, and many processes with torch in them for their start."""
 
 
 def warm_up(seconds: float) -> float:
@@ -36,9 +38,9 @@ def warm_up(seconds: float) -> float:
     return min(5.0, max(1.0, seconds / 4))
 
 
-def expected(seconds: float) -> float:
+def expected(seconds: float, fuse: bool = False) -> float:
     """Seconds that measuring for so many takes in all."""
-    return START_UP + warm_up(seconds) + seconds
+    return START_UP + (_COMPILING if fuse else 0.0) + warm_up(seconds) + seconds
 
 
 class Discarder(threading.Thread):
@@ -97,6 +99,12 @@ class Measurement(Means):
     gpu_utilisation: float
     gpu_memory_mb: float
 
+    @property
+    def cores(self) -> float:
+        """Processors in use by all parts that there are."""
+        parts = (self.cpu_agents, self.cpu_predictors, self.cpu_trainers, self.cpu_rest)
+        return sum(part for part in parts if not math.isnan(part))
+
 
 def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
     """What `taken`, the snapshots in turn after `start`, say together; a mean counts by what it is of."""
@@ -105,7 +113,7 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
     lengths = [b.seconds - a.seconds for a, b in zip((start, *taken), taken, strict=False)]
     predictions = [s.pps * length for s, length in zip(taken, lengths, strict=True)]
     updates = [float(b.updates - a.updates) for a, b in zip((start, *taken), taken, strict=False)]
-    calls = [_ratio(n, s.prediction_batch) for n, s in zip(predictions, taken, strict=True)]
+    calls = [cells.ratio(n, s.prediction_batch) for n, s in zip(predictions, taken, strict=True)]
 
     def mean(name: str, weights: Sequence[float]) -> float:
         return weighted([getattr(s, name) for s in taken], weights)
@@ -125,7 +133,7 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
         replying_ms=mean("replying_ms", calls),
         update_ms=update_ms,
         update_device_ms=update_device_ms,
-        update_overhead=1.0 - _ratio(update_device_ms, update_ms),
+        update_overhead=1.0 - cells.ratio(update_device_ms, update_ms),
         agent_stepping=mean("agent_stepping", lengths),
         agent_waiting=mean("agent_waiting", lengths),
         predictor_predicting=mean("predictor_predicting", lengths),
@@ -140,20 +148,17 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
 def weighted(values: Sequence[float], weights: Sequence[float]) -> float:
     """The weighted mean of the values that are there; NaN where none is."""
     there = [(v, w) for v, w in zip(values, weights, strict=True) if not math.isnan(v) and w > 0]
-    return _ratio(sum(v * w for v, w in there), sum(w for _, w in there))
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
+    return cells.ratio(sum(v * w for v, w in there), sum(w for _, w in there))
 
 
 class Collector:
-    """A sink that waits for work to flow, leaves out the warm-up, gathers snapshots, and then stops the run."""
+    """A sink that waits for all agents to work, leaves out the warm-up, gathers snapshots, and then stops the run."""
 
     def __init__(
         self,
         seconds: float,
         needs_updates: bool,
+        all_act: Callable[[], bool],
         read_usage: Callable[[], Usage],
         gpu: nvml.Gpu | None,
         stop: Callable[[str], None],
@@ -163,6 +168,7 @@ class Collector:
         self._seconds = seconds
         self._warm_up = warm_up(seconds)
         self._needs_updates = needs_updates
+        self._all_act = all_act
         self._read_usage = read_usage
         self._gpu = gpu
         self._stop = stop
@@ -183,7 +189,7 @@ class Collector:
         if self._start is not None:
             self._gather(snapshot, *self._start)
         elif self._flowing_since is None:
-            if snapshot.pps > 0 and (snapshot.tps > 0 or not self._needs_updates):
+            if snapshot.pps > 0 and (snapshot.tps > 0 or not self._needs_updates) and self._all_act():
                 self._flowing_since = snapshot.seconds
             elif snapshot.seconds > _PATIENCE:
                 self.stuck = True
@@ -258,10 +264,10 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
         return accounting.read(system.pids(), *threads)
 
     gpu = find_gpu(device.choose(server.config.engine.device))
-    collector = Collector(seconds, train, read_usage, gpu, server.stop, on_left)
+    collector = Collector(seconds, train, system.all_act, read_usage, gpu, server.stop, on_left)
     server.run([collector])
     if collector.stuck:
-        raise RunFailed(f"Nothing was trained or predicted within {_PATIENCE:.0f} s; the environment may hang.")
+        raise RunFailed(f"Not all agents had come to work within {_PATIENCE:.0f} s; an environment may hang.")
     if collector.measurement is None:
         raise KeyboardInterrupt  # the server takes the signal, so as to end in order
     return collector.measurement

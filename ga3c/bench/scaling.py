@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import importlib.util
 import json
 import math
 from collections.abc import Sequence
@@ -15,13 +14,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ga3c import device, envs, flags, machine, nets, session
-from ga3c.bench import harness, record
+from ga3c import device, envs, flags, machine, nets, picture, session
+from ga3c.bench import harness, networks, record
 from ga3c.bench.harness import Measurement
 from ga3c.bench.progress import PhaseBar
-from ga3c.config import Config, DeviceName, NetConfig
+from ga3c.config import Config, DeviceName
 from ga3c.errors import UserError
-from ga3c.files import replacing
 from ga3c.sinks.plain import number
 
 Axis = Literal["agents", "workers", "nets"]
@@ -80,7 +78,7 @@ class Point:
     @property
     def label(self) -> str:
         engine = self.config.engine
-        return f"agents {engine.agents}, processes {engine.workers}, net {net_label(self.config.net)}"
+        return f"agents {engine.agents}, processes {engine.workers}, net {networks.label(self.config.net)}"
 
     def row(self, one: Measurement, machine_line: str) -> dict[str, Any]:
         config = self.config
@@ -114,8 +112,8 @@ class Sweep:
 
 def main(arguments: Sequence[str]) -> None:
     args = tyro.cli(ScalingArguments, args=list(arguments), prog="ga3c bench scaling", config=flags.STYLE)
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        raise UserError('A plot needs matplotlib; install it with pip install "ga3c[bench]", or give --no-plot.')
+    if args.plot:
+        picture.need_matplotlib(", or give --no-plot")
     about = machine.describe()
     sweep = plan(args, machine.summary(about))
     record.check_folder(args.out)
@@ -162,7 +160,7 @@ def plan(args: ScalingArguments, machine_line: str) -> Sweep:
         # No process can be without an agent.
         "agents": [with_engine(n, max(1, min(base.engine.workers, n))) for n in agents],
         "workers": [with_engine(middle, n) for n in workers],
-        "nets": [dataclasses.replace(base, net=parse_net(name, base.net)) for name in names],
+        "nets": [dataclasses.replace(base, net=networks.parse(name, base.net)) for name in names],
     }
     for config in configs["nets"]:
         with torch.device("meta"):
@@ -182,24 +180,10 @@ def doubling(most: int) -> list[int]:
     return [2**n for n in range(most.bit_length()) if 2**n < most] + [most]
 
 
-def parse_net(text: str, base: NetConfig) -> NetConfig:
-    """A network as people write it here: its name, and for `large` the stride of its first layer after a colon."""
-    name, colon, stride = text.partition(":")
-    known = ("small", "nature", "large", "mlp")
-    if name not in known or (colon and (name != "large" or not stride.isdecimal())):
-        raise UserError(f"--nets holds {text!r}, but must be of {', '.join(known)} and large:4 to large:1.")
-    strides = {"stride": int(stride)} if colon else {}
-    return dataclasses.replace(base, net=name, **strides)  # type: ignore[arg-type]
-
-
-def net_label(net: NetConfig) -> str:
-    return f"large:{net.stride}" if net.net == "large" else net.net
-
-
 def value_on(axis: Axis, config: Config) -> int | str:
     """Where on an axis a setting lies."""
     if axis == "nets":
-        return net_label(config.net)
+        return networks.label(config.net)
     return config.engine.agents if axis == "agents" else config.engine.workers
 
 
@@ -254,30 +238,25 @@ def show(result: dict[str, Any], folder: Path, console: Console) -> None:
 
 def plot(result: dict[str, Any], path: Path) -> None:
     """A column of two charts for each axis: PPS above, TPS below."""
-    from matplotlib.figure import Figure
-
     axes = result["axes"]
-    figure = Figure(figsize=(4.5 * len(axes), 6.5), layout="constrained")
+    figure = picture.make(4.5 * len(axes), 6.5)
     charts = figure.subplots(2, len(axes), squeeze=False)
     for column, (axis, points) in enumerate(axes.items()):
         names = [str(point["value"]) for point in points]
         for row, figure_name in enumerate(("pps", "tps")):
             chart, values = charts[row][column], [point[figure_name] for point in points]
             if axis == "nets":
-                chart.bar(names, values, color="tab:blue")
+                chart.bar(names, values, color=picture.COLOURS[0])
             else:
                 order = sorted(range(len(points)), key=lambda n: points[n]["value"])
                 places = [points[n]["value"] for n in order]
-                chart.plot(places, [values[n] for n in order], "o-", color="tab:blue")
+                chart.plot(places, [values[n] for n in order], "o-", color=picture.COLOURS[0])
                 if axis == "agents":
                     chart.set_xscale("log", base=2)
                 chart.set_xticks(places, labels=[str(place) for place in places], minor=False)
             chart.set_ylim(0, 1.08 * max(values))
             chart.set_xlabel(_TITLES[axis])
             chart.set_ylabel(f"{figure_name.upper()} while training")
-            chart.grid(axis="y", alpha=0.3)
-    figure.suptitle(
-        f"{result['env']}, preset {result['preset']}\n{machine.summary(result['machine'])}", fontsize="small"
-    )
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, format="png")
+            picture.tidy(chart, grid="y")
+    picture.head(figure, f"{result['env']}, preset {result['preset']}", machine.summary(result["machine"]))
+    picture.save(figure, path)

@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,14 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from ga3c import device, envs, flags, machine, nets
-from ga3c.bench import harness, record
+from ga3c.bench import cells, harness, record
 from ga3c.bench.ceiling import Ceiling, Steppers
 from ga3c.bench.harness import Measurement
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
-from ga3c.sinks.plain import number
+from ga3c.sinks.plain import count, number
 
 Phase = Literal["ceiling", "acting", "training"]
 Figures = Mapping[str, float]
@@ -100,24 +99,24 @@ class Throughput:
         """For JSON. Figures that are not named after a phase are those of training."""
 
         def training(*names: str) -> dict[str, float]:
-            return {name: median(self.values("training", name)) for name in names}
+            return {name: cells.median(self.values("training", name)) for name in names}
 
         rss = [sum(pair) for pair in zip(*(self.values("training", n) for n in _MEMORY), strict=True)]
         speeds = {f"{phase}_pps": self.values(phase, "pps") for phase in PHASES}
         speeds |= {"tps": self.values("training", "tps")}
         speeds |= {"ratio": self.ratios("training"), "acting_ratio": self.ratios("acting")}
         return {
-            **{name: median(values) for name, values in speeds.items()},
+            **{name: cells.median(values) for name, values in speeds.items()},
             **training("frames_per_second", "lag", "lag_max", "prediction_batch", "wait_ms"),
             **training("preparing_ms", "predicting_ms", "replying_ms", "update_ms", "update_device_ms"),
             **training("update_overhead"),
             **training("gpu_utilisation", "gpu_memory_mb"),
             "cpu": {name.removeprefix("cpu_"): value for name, value in training(*_CPU).items()},
-            "rss_mb": median(rss),
+            "rss_mb": cells.median(rss),
             **training(*_MEMORY),
             "time": training(*(name for _, names in _SHARES for name, _ in names)),
             "restarts": sum(self.restarts),
-            "spread": {name: spread(values) for name, values in speeds.items()},
+            "spread": {name: cells.spread(values) for name, values in speeds.items()},
             "ceiling": dataclasses.asdict(self.ceiling) if self.ceiling else None,
             "trials": [{"phase": t.phase, "repeat": t.repeat, **t.figures} for t in self.trials],
             "machine": self.machine,
@@ -205,18 +204,6 @@ def _ceiling_figures(ceiling: Ceiling | None, spec: EnvSpec) -> Figures:
     return {"seconds": ceiling.seconds, "pps": ceiling.pps, "frames_per_second": frames, "cpu_agents": ceiling.cpu}
 
 
-def median(values: Iterable[float]) -> float:
-    """Of the values that are there; NaN where none is."""
-    there = [value for value in values if not math.isnan(value)]
-    return statistics.median(there) if there else math.nan
-
-
-def spread(values: Iterable[float]) -> list[float]:
-    """The least and the most of the values that are there."""
-    there = [value for value in values if not math.isnan(value)]
-    return [min(there), max(there)] if there else []
-
-
 # -- what people see --------------------------------------------------------------------------------------------------
 
 
@@ -226,8 +213,8 @@ def show(found: Throughput, console: Console) -> None:
     net = f"{config.net.net} (stride {config.net.stride})" if config.net.net == "large" else config.net.net
     console.print(
         f"[bold]{config.env_id}[/bold]: preset {config.preset}, net {net} on {engine.device}; "
-        f"{_count(engine.agents, 'agent')} in {_count(engine.workers, 'process')}, "
-        f"{_count(engine.predictors, 'predictor')}, {_count(engine.trainers, 'trainer')}; "
+        f"{count(engine.agents, 'agent')} in {count(engine.workers, 'process')}, "
+        f"{count(engine.predictors, 'predictor')}, {count(engine.trainers, 'trainer')}; "
         f"updates of {learn.batch_rollouts} x {learn.rollout} steps",
         highlight=False,
     )
@@ -247,9 +234,9 @@ def show(found: Throughput, console: Console) -> None:
 
 def _sections(found: Throughput) -> list[list[tuple[str, ...]]]:
     def row(title: str, name: str, form: Callable[[float], str] = number) -> tuple[str, ...]:
-        return (title, *(_cell(found.values(phase, name), form) for phase in PHASES))
+        return (title, *(cells.cell(found.values(phase, name), form) for phase in PHASES))
 
-    ratios = (_cell(found.ratios(phase), _share) for phase in PHASES[1:])
+    ratios = (cells.cell(found.ratios(phase), cells.share) for phase in PHASES[1:])
     speed = [
         row("PPS", "pps"),
         row("frames/s", "frames_per_second"),
@@ -259,56 +246,27 @@ def _sections(found: Throughput) -> list[list[tuple[str, ...]]]:
     flow = [
         row("prediction batch", "prediction_batch"),
         row("policy lag, updates", "lag"),
-        row("wait for a prediction", "wait_ms", _milliseconds),
-        row("prediction: preparing", "preparing_ms", _milliseconds),
-        row("prediction: network", "predicting_ms", _milliseconds),
-        row("prediction: replying", "replying_ms", _milliseconds),
-        row("update", "update_ms", _milliseconds),
-        row("update: on the device", "update_device_ms", _milliseconds),
-        row("update: overhead", "update_overhead", _share),
+        row("wait for a prediction", "wait_ms", cells.milliseconds),
+        row("prediction: preparing", "preparing_ms", cells.milliseconds),
+        row("prediction: network", "predicting_ms", cells.milliseconds),
+        row("prediction: replying", "replying_ms", cells.milliseconds),
+        row("update", "update_ms", cells.milliseconds),
+        row("update: on the device", "update_device_ms", cells.milliseconds),
+        row("update: overhead", "update_overhead", cells.share),
     ]
     used = [
-        row("cores: agents", "cpu_agents", _cores),
-        row("cores: predictors", "cpu_predictors", _cores),
-        row("cores: trainers", "cpu_trainers", _cores),
-        row("cores: rest of the server", "cpu_rest", _cores),
-        row("memory: server", "rss_server_mb", _megabytes),
-        row("memory: agents", "rss_agents_mb", _megabytes),
-        row("GPU in use", "gpu_utilisation", _share),
-        row("GPU memory", "gpu_memory_mb", _megabytes),
+        row("cores: agents", "cpu_agents", cells.cores),
+        row("cores: predictors", "cpu_predictors", cells.cores),
+        row("cores: trainers", "cpu_trainers", cells.cores),
+        row("cores: rest of the server", "cpu_rest", cells.cores),
+        row("memory: server", "rss_server_mb", cells.megabytes),
+        row("memory: agents", "rss_agents_mb", cells.megabytes),
+        row("GPU in use", "gpu_utilisation", cells.share),
+        row("GPU memory", "gpu_memory_mb", cells.megabytes),
     ]
-    times = [row(f"{stage} {word}", name, _share) for stage, names in _SHARES for name, word in names]
+    times = [row(f"{stage} {word}", name, cells.share) for stage, names in _SHARES for name, word in names]
     restarts = [row("restarts of agent processes", "restarts")] if any(found.restarts) else []
     return [speed, flow, used, times, restarts]
-
-
-def _cell(values: Sequence[float], form: Callable[[float], str]) -> str:
-    """The median, and with it the least and the most of several."""
-    ends = spread(values)
-    if not ends:
-        return "-"
-    least, most = ends
-    return form(median(values)) + (f" ({form(least)} to {form(most)})" if len(values) > 1 else "")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.3g}%"
-
-
-def _cores(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _milliseconds(value: float) -> str:
-    return f"{number(value)} ms"
-
-
-def _megabytes(value: float) -> str:
-    return f"{value:,.0f} MB"
 
 
 def _ceiling_line(found: Throughput) -> str:

@@ -73,6 +73,11 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def count(number: int, noun: str) -> str:
+    """1 agent, 2 agents, 3 processes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
 def percent(share: float) -> str:
     """A share of 1 as 42%, rounded down, so that 100% means all of it; a dash for NaN."""
     return "-" if math.isnan(share) else f"{math.floor(100 * share + 1e-9)}%"

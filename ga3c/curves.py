@@ -1,0 +1,177 @@
+"""What runs have on record as lines of a picture; runs that differ only in their seed make one line with a band."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ga3c.config import Config
+from ga3c.errors import UserError
+from ga3c.sinks import csv
+
+Numbers = NDArray[np.float64]
+Against = Literal["time", "steps", "frames"]
+Settings = dict[str, Any]
+
+GRID = 500
+"""Places on x at which runs of a group are compared; more than a picture of this size can tell apart."""
+
+
+class Axis(NamedTuple):
+    """What x counts: a column of metrics.csv, divided by `scale`."""
+
+    column: str
+    scale: float
+    title: str
+
+
+AXES: dict[Against, Axis] = {
+    "time": Axis("seconds", 60.0, "minutes"),
+    "steps": Axis("steps", 1e6, "million agent steps"),
+    "frames": Axis("frames", 1e6, "million frames"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run's folder says about one column."""
+
+    folder: Path
+    settings: Settings
+    """By dotted name; without the section `run`: seed, limits and what is kept do not tell one way to train from
+    another."""
+    seed: int
+    x: Numbers
+    """Rising."""
+    y: Numbers
+    frames_per_step: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of the picture: a run's own points, or the mean of several runs."""
+
+    label: str
+    """What tells it from the other lines; empty where it is the only one."""
+    runs: int
+    x: Numbers
+    y: Numbers
+    low: Numbers
+    """The least of the runs at each place, which is `y` where there is one run."""
+    high: Numbers
+
+
+# -- what the runs have on record -------------------------------------------------------------------------------------
+
+
+def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> Run:
+    """A run's settings and one of its curves."""
+    settings = read_settings(folder)
+    try:
+        rows = csv.read_metrics(folder)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror}.") from error
+    if not rows:
+        raise UserError(f"{folder} has no rows in its metrics.csv yet; wait for the run's first seconds.")
+    axis = AXES[against]
+    for name in (column, axis.column):
+        if name not in rows[0]:
+            near = ", ".join(difflib.get_close_matches(name, rows[0], n=4, cutoff=0.5))
+            hint = f"near it: {near}" if near else "its first line names those there are"
+            raise UserError(f"{folder / 'metrics.csv'} has no column {name!r}; {hint}.")
+    x, y = series([row[axis.column] / axis.scale for row in rows], [row[column] for row in rows])
+    if not len(x):
+        raise UserError(f"{folder} has no value of {column} on record yet; let the run go on, or choose another --y.")
+    last = rows[-1]
+    return Run(
+        folder,
+        {name: value for name, value in settings.items() if not name.startswith("run.")},
+        settings["run.seed"],
+        x,
+        running_mean(y, smooth),
+        last["frames"] / last["steps"] if last.get("frames") and last.get("steps") else 1.0,
+    )
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings in a run's config.toml. Unlike a run that goes on, a picture can do with those of other versions:
+    names unknown here are kept, and missing ones take defaults."""
+    path = folder / "config.toml"
+    try:
+        if not path.is_file():
+            inside = next(iter(sorted(folder.glob("*/config.toml"))), None)
+            hint = f"; name those inside it, such as {inside.parent}" if inside else ""
+            raise UserError(f"{folder} holds no run: there is no config.toml in it{hint}.")
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is damaged: {error}.") from error
+    return _flat(asdict(Config())) | _flat(told)
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> Settings:
+    flat: Settings = {}
+    for name, value in tables.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def series(xs: Sequence[float], ys: Sequence[float]) -> tuple[Numbers, Numbers]:
+    """The points that have a value, with x rising: what goes back on x is a resumed run, which replaces what it
+    repeats."""
+    kept: list[tuple[float, float]] = []
+    for x, y in zip(xs, ys, strict=True):
+        if np.isfinite(x):
+            while kept and kept[-1][0] >= x:
+                kept.pop()
+            kept.append((x, y))
+    points = np.array(kept, np.float64).reshape(-1, 2)
+    points = points[np.isfinite(points[:, 1])]
+    return points[:, 0], points[:, 1]
+
+
+def running_mean(values: Numbers, rows: int) -> Numbers:
+    """Each value with those before it, `rows` in all; fewer at the start."""
+    if rows == 1:
+        return values
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - rows, 0)
+    mean: Numbers = (sums[ends] - sums[starts]) / (ends - starts)
+    return mean
+
+
+# -- what is one line -------------------------------------------------------------------------------------------------
+
+
+def grouped(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs with the same settings together, in the order in which they were named."""
+    groups: list[list[Run]] = []
+    for run in runs:
+        for group in groups:
+            if group[0].settings == run.settings:
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    return groups
+
+
+def curve(group: Sequence[Run], label: str = "") -> Curve:
+    """A run as it is; the mean, the least and the most of several over the stretch of x that all of them cover."""
+    if len(group) == 1:
+        (run,) = group
+        return Curve(label, 1, run.x, run.y, run.y, run.y)
+    begin, end = max(run.x[0] for run in group), min(run.x[-1] for run in group)
+    if begin > end:
+        names = ", ".join(str(run.folder) for run in group)
+        raise UserError(f"The runs {names} share no stretch of x; give --no-group to draw each by itself.")
+    x = np.linspace(begin, end, GRID if begin < end else 1)
+    ys = np.stack([np.interp(x, run.x, run.y) for run in group])  # [runs, places]
+    return Curve(label, len(group), x, ys.mean(0), ys.min(0), ys.max(0))

@@ -1,0 +1,98 @@
+"""How lines of a picture are called: by what tells their runs apart, in as few words as that takes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ga3c.curves import Run
+
+_SHORT = {"learning_rate": "lr", "learning_rate_end": "lr end"}
+_MOST_NAMED = 3
+"""Settings in a label, unless it takes more to tell the lines apart; "…" stands for the others."""
+
+
+def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """The shortest text that tells each group from the others. What differs more is named first, and what differs less
+    only where that leaves groups with the same text: a preset says what its many settings would."""
+    heads = [group[0] for group in groups]
+    told: list[tuple[str, ...]] = [()] * len(heads)
+    for tell in (_identities, _settings, _seeds, _folders):
+        for same in {text: [i for i, other in enumerate(told) if other == text] for text in told}.values():
+            if len(same) > 1:
+                for i, more in zip(same, tell([heads[i] for i in same]), strict=True):
+                    told[i] += more
+    return [", ".join(parts) for parts in told]
+
+
+Texts = list[tuple[str, ...]]
+
+
+def _identities(runs: Sequence[Run]) -> Texts:
+    names = _differing(runs, ["env_id", "engine.system", "preset"])
+    return [tuple(setting(name, run.settings[name]) for name in names) for run in runs]
+
+
+def _settings(runs: Sequence[Run]) -> Texts:
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    # Where nothing is annealed, the end of a schedule says the same as its start.
+    annealed = [
+        name
+        for name in names
+        if not name.endswith("_end")
+        or any(run.settings.get(name) != run.settings.get(name.removesuffix("_end")) for run in runs)
+    ]
+    differing = _differing(runs, annealed)
+    texts = {name: [setting(name, run.settings.get(name)) for run in runs] for name in differing}
+    named = _most_telling(texts)
+    rest = ("…",) if len(named) < len(texts) else ()
+    return [tuple(texts[name][i] for name in named) + rest for i in range(len(runs))]
+
+
+def _differing(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Of these settings, those that are not the same in all runs."""
+    first = runs[0].settings
+    return [name for name in names if any(run.settings.get(name) != first.get(name) for run in runs)]
+
+
+def _most_telling(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """The few settings to name where many differ: each the one that tells most lines apart beside those before it."""
+
+    def told_apart(names: Sequence[str]) -> int:
+        return len(set(zip(*(texts[name] for name in names), strict=True)))
+
+    named: list[str] = []
+    while len(named) < len(texts) and (len(named) < _MOST_NAMED or told_apart(named) < told_apart([*texts])):
+        left = [name for name in texts if name not in named]
+        named.append(max(left, key=lambda name: told_apart([*named, name])))
+    return [name for name in texts if name in named]
+
+
+def _seeds(runs: Sequence[Run]) -> Texts:
+    return [(f"seed {run.seed}",) if len({run.seed for run in runs}) > 1 else () for run in runs]
+
+
+def _folders(runs: Sequence[Run]) -> Texts:
+    told_by_name = len({run.folder.resolve().name for run in runs}) == len(runs)
+    # matplotlib leaves a label out that begins with an underscore, as a folder's name may.
+    return [(f"run {run.folder.resolve().name if told_by_name else run.folder}",) for run in runs]
+
+
+def setting(name: str, value: Any) -> str:
+    """A setting as people say it: `rollout 32`, `lr 5e-4`, `life loss off`; an environment by its id alone."""
+    name = name.rpartition(".")[2]
+    if name == "env_id":
+        return str(value)
+    if isinstance(value, bool):
+        value = "on" if value else "off"
+    elif isinstance(value, float):
+        small = 0.0 < abs(value) < 0.01
+        value = np.format_float_scientific(value, trim="-", exp_digits=1) if small else f"{value:g}"
+    # A version that did not know a setting left it out.
+    return f"{_SHORT.get(name, name.replace('_', ' '))} {'unset' if value is None else value}"
+
+
+def title(runs: Sequence[Run]) -> str:
+    """The environment and the preset, as far as all runs have them in common."""
+    differing = _differing(runs, ["env_id", "engine.system", "preset"])
+    return ", ".join(setting(name, runs[0].settings[name]) for name in ("env_id", "preset") if name not in differing)
