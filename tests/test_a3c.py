@@ -46,7 +46,7 @@ from ga3c.stats import Ended, Gauges, Stats, Update
 pytestmark = pytest.mark.timeout(90)
 CPU = torch.device("cpu")
 SYSTEMS: tuple[SystemName, ...] = ("a3c-cpu", "a3c-threads")
-ON_GPU = [pytest.param(system, marks=pytest.mark.gpu) for system in GPU_SYSTEMS]
+ON_GPU = [pytest.param(system, marks=[pytest.mark.gpu, pytest.mark.timeout(240)]) for system in GPU_SYSTEMS]
 
 
 def learn_config(**changes: Any) -> LearnConfig:
