@@ -207,10 +207,11 @@ class Lane:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Inside it, copies and launches of this thread go to this lane."""
+        """Inside it, copies and launches of this thread go to this lane, after what it has sent elsewhere before."""
         # Statistics of weights that nothing moves any more decay to numbers so small that a CPU is slow with them.
         torch.set_flush_denormal(True)
         if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(self._stream):
                 yield
         else:
