@@ -135,7 +135,9 @@ class LearnConfig:
 
 
 DeviceName = Literal["auto", "cpu", "cuda"]
-SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads"]
+SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads", "a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared"]
+GPU_SYSTEMS: tuple[SystemName, ...] = ("a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared")
+"""Those that keep every agent's model on a CUDA device."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ class EngineConfig:
 
     system: SystemName = "ga3c"
     """ga3c: one model serves all agents. a3c-cpu: every agent is a process with a model of its own, around weights they
-    share without locks. a3c-threads: the same in threads of one process."""
+    share without locks. a3c-threads: the same in threads of one process. a3c-gpu-pull: models on the GPU, weights and
+    statistics fetched from the host for each update. a3c-gpu-local: models on the GPU, gradients applied on the host.
+    a3c-gpu-shared: the shared weights on the GPU too."""
     device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
@@ -226,9 +230,11 @@ class Config:
             self._check_a3c()
 
     def _check_a3c(self) -> None:
-        """Refuses what an A3C system would not heed: there, an agent predicts and learns by itself, on the CPU."""
+        """Refuses what an A3C system would not heed: there, an agent predicts and learns by itself, in its place."""
         engine, learn, system = self.engine, self.learn, self.engine.system
-        _require(engine.device == "cpu", "device", engine.device, f"cpu with --system {system}")
+        if system != "a3c-threads":
+            only = "cuda" if system in GPU_SYSTEMS else "cpu"
+            _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
         for name in ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse"):
             value, default = getattr(engine, name), getattr(EngineConfig, name)

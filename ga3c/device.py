@@ -6,9 +6,11 @@ import importlib.util
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -22,6 +24,9 @@ R = TypeVar("R")
 
 _BASE_AGE_NS = 1_000_000_000
 """A device tells times between events in floats of 32 bits, and its clock drifts: they are counted from nearby."""
+
+_CAPTURING = threading.Lock()
+"""Captures synchronise the device and empty the allocator's cache, neither of which another capture survives."""
 
 
 def choose(name: str) -> torch.device:
@@ -56,7 +61,7 @@ def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> 
     else:
         # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
         torch.set_num_threads(threads or max(1, num_cores() // 4))
-        _keep_freed_memory()
+    _keep_freed_memory()
 
 
 def _keep_freed_memory() -> None:
@@ -80,6 +85,17 @@ def as_words(frames: Tensor) -> Tensor:
     return frames.view(torch.int64) if frames.shape[1] * frames.element_size() % 8 == 0 else frames
 
 
+def lock_pages(memory: NDArray[Any], device: torch.device) -> Callable[[], object] | None:
+    """Lets a CUDA device read and write memory of the host by itself, so that copies need not wait for the host, and
+    gives what ends that again; None where the system refuses, and copies are only slower."""
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    if int(runtime.cudaHostRegister(memory.ctypes.data, memory.nbytes, 0)) == 0:
+        return lambda: runtime.cudaHostUnregister(memory.ctypes.data)
+    with contextlib.suppress(RuntimeError):
+        torch.zeros(1, device=device).add_(1)  # the next launch reports the refusal, and so clears it
+    return None
+
+
 class SharedFrames:
     """The frames that agents leave in shared memory, [agents, ...], as the device sees them.
 
@@ -93,13 +109,10 @@ class SharedFrames:
         self._copies = False
         self._unlock: Callable[[], object] = lambda: None
         if device.type == "cuda":
-            runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-            if int(runtime.cudaHostRegister(frames.ctypes.data, frames.nbytes, 0)) == 0:
-                self._unlock = lambda: runtime.cudaHostUnregister(frames.ctypes.data)
+            if unlock := lock_pages(frames, device):
+                self._unlock = unlock
                 self._seen = torch.as_tensor(_AsCuda(frames), device=device)
             else:
-                with contextlib.suppress(RuntimeError):
-                    torch.zeros(1, device=device).add_(1)  # the next launch reports the refusal, and so clears it
                 self._seen = torch.zeros_like(self._host, device=device)
                 self._copies = True
         self._words = as_words(self._seen)
@@ -174,20 +187,31 @@ class Lane:
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
         """Makes a step quick to run again and again. On CUDA this runs it a few times first: mind what it changes."""
+        return self.capture_each([step])[0]
+
+    def capture_each(self, steps: Sequence[Callable[[], None]]) -> list[Callable[[], None]]:
+        """The same for steps that will always run one after the other, in this order. A step may use whatever those
+        before it have made, autograd's graph included."""
         if self._stream is None:
-            return step
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._stream):
-            for _ in range(3):
-                step()
-        self._stream.synchronize()
+            return list(steps)
+        with _CAPTURING:
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))
+            with torch.cuda.stream(self._stream):
+                for _ in range(3):
+                    for step in steps:
+                        step()
+            self._stream.synchronize()
+            replays = [self._captured(step) for step in steps]
+            torch.cuda.synchronize(self.device)
+        return replays
+
+    def _captured(self, step: Callable[[], None]) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
         # Graphs that share a generator and replay at once would draw the same numbers: each lane has its own.
         graph.register_generator_state(self.generator)
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             step()
         self._pool = graph.pool()
-        torch.cuda.synchronize(self.device)
 
         def replay() -> None:
             graph.replay()
@@ -196,13 +220,14 @@ class Lane:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Inside it, copies and launches of this thread go to this lane."""
+        """Inside it, copies and launches of this thread go to this lane, after what it has sent elsewhere before."""
+        # Statistics of weights that nothing moves any more decay to numbers so small that a CPU is slow with them.
+        torch.set_flush_denormal(True)
         if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(self._stream):
                 yield
         else:
-            # Statistics of weights that nothing moves any more decay to numbers so small that a CPU is slow with them.
-            torch.set_flush_denormal(True)
             yield
 
     def begin(self) -> None:
@@ -236,3 +261,22 @@ class Lane:
         else:
             end = self._base_ns + int(self._base.elapsed_time(self._done) * 1e6)
         return end - self.timed(), end
+
+
+class Mirror:
+    """Numbers of the host and the same on a lane's device. Where the lane is the CPU's, they are one memory."""
+
+    def __init__(self, lane: Lane, *shape: int, dtype: torch.dtype) -> None:
+        self.host = lane.host_buffer(*shape, dtype=dtype)
+        self.device = torch.zeros(shape, dtype=dtype, device=lane.device) if lane.captures else self.host
+
+    def up(self, row: int | EllipsisType = ...) -> None:
+        """Sends a row, or everything, to the device; call it on the lane."""
+        if self.device is not self.host:
+            # `.data` shares the memory but not autograd's count of changes: what a graph keeps of other rows is good.
+            self.device.data[row].copy_(self.host[row], non_blocking=True)
+
+    def down(self, row: int | EllipsisType = ...) -> None:
+        """Brings it back; it is there once the lane has finished."""
+        if self.device is not self.host:
+            self.host[row].copy_(self.device[row], non_blocking=True)

@@ -4,7 +4,17 @@ import dataclasses
 from typing import Literal
 
 from ga3c import device
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName
+from ga3c.config import (
+    GPU_SYSTEMS,
+    Config,
+    DeviceName,
+    EngineConfig,
+    EnvConfig,
+    LearnConfig,
+    NetConfig,
+    RunConfig,
+    SystemName,
+)
 from ga3c.envs.spec import EnvSpec
 
 Preset = Literal["fast", "paper"]
@@ -12,7 +22,7 @@ Preset = Literal["fast", "paper"]
 
 def needs_cuda(system: SystemName) -> bool:
     """Whether a system is one of those that put models on a GPU."""
-    return system.startswith("a3c-gpu")
+    return system in GPU_SYSTEMS
 
 
 def base(preset: Preset, spec: EnvSpec, on_cuda: bool) -> Config:
@@ -77,9 +87,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         env_id=spec.id,
         preset="fast",
         env=EnvConfig(clip_rewards=spec.source == "atari"),
-        net=NetConfig(
-            net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"
-        ),
+        net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"),
         learn=LearnConfig(
             rollout=32,
             batch_rollouts=4,
@@ -135,5 +143,6 @@ def fast_vectors(spec: EnvSpec) -> Config:
 def for_a3c(config: Config, system: SystemName) -> Config:
     """The same settings for a system whose agents learn by themselves: an update is of one rollout, used once."""
     learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1)
-    engine = EngineConfig(system=system, device="cpu", agents=max(4, device.num_cores()))
+    where: DeviceName = "cuda" if system in GPU_SYSTEMS else "auto" if system == "a3c-threads" else "cpu"
+    engine = EngineConfig(system=system, device=where, agents=max(4, device.num_cores()))
     return dataclasses.replace(config, learn=learn, engine=engine)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets
 from ga3c.a3c.system import A3c
-from ga3c.config import Config, DeviceName, EnvConfig, SystemName, Ui
+from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, SystemName, Ui
 from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
@@ -26,11 +26,11 @@ from ga3c.stats import WINDOW
 
 def base_config(env_id: str, preset: presets.Preset, device_name: str, system: SystemName = "ga3c") -> Config:
     """The preset's settings for an environment, a device and a system."""
-    where = device.choose(device_name)
     spec = envs.describe(env_id, EnvConfig(), raw_screens=False)
     if system != "ga3c":
+        # The same on a CPU and a GPU, so that the A3C systems differ in nothing but where their models live.
         return presets.for_a3c(presets.base(preset, spec, on_cuda=False), system)
-    return presets.base(preset, spec, on_cuda=where.type == "cuda")
+    return presets.base(preset, spec, on_cuda=device.choose(device_name).type == "cuda")
 
 
 def train(config: Config, out: Path | None, ui: Ui) -> None:
@@ -74,15 +74,25 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
 
 
 def build(config: Config, folder: RunFolder, start: int) -> Server:
-    """The server with all its parts. Raw screens go to a GPU, and a CPU gets them preprocessed."""
-    on_cuda = device.choose(config.engine.device).type == "cuda"
-    spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)
-    kind = Ga3c if config.engine.system == "ga3c" else A3c
+    """The server with all its parts. GA3C sends raw screens to a GPU; where a CPU predicts, or one model for one agent,
+    agents preprocess them."""
+    central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
+    spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda)
     try:
-        return Server(config, kind(config, spec, folder.logs, start), folder)
+        return Server(config, (Ga3c if central else A3c)(config, spec, folder.logs, start), folder)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
+
+
+def _device(engine: EngineConfig) -> torch.device:
+    """Where models live, or a word to who asks for what is not here."""
+    if engine.system in GPU_SYSTEMS and not torch.cuda.is_available():
+        raise UserError(
+            f"--system {engine.system} keeps its models on a GPU, but torch sees no CUDA device here; "
+            "use --system a3c-cpu or a3c-threads."
+        )
+    return device.choose(engine.device)
 
 
 def _run(server: Server, sinks: Sequence[Sink]) -> None:

@@ -46,6 +46,18 @@ def _seed() -> None:
 
 
 @pytest.fixture
+def full_precision() -> Iterator[None]:
+    """Where CPU and GPU are compared digit by digit, so without TensorFloat-32."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, torch.get_num_threads()
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.set_float32_matmul_precision(before[0])
+    torch.backends.cudnn.allow_tf32 = before[1]
+    torch.set_num_threads(before[2])
+
+
+@pytest.fixture
 def wait_until() -> Callable[..., None]:
     """Waits for a condition, not for a time; fails when it does not come."""
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ga3c import checkpoint, device, envs, nets, session
 from ga3c.a3c import learner as learner_module
-from ga3c.a3c import reports
+from ga3c.a3c import placements, reports
 from ga3c.a3c.learner import Learner
 from ga3c.a3c.reports import Report, ReportReader
 from ga3c.a3c.shared import Board, SharedModel
@@ -28,7 +28,16 @@ from ga3c.a3c.worker import Task
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import SharedMemory, Slots
 from ga3c.bench import harness
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName
+from ga3c.config import (
+    GPU_SYSTEMS,
+    Config,
+    EngineConfig,
+    EnvConfig,
+    LearnConfig,
+    NetConfig,
+    RunConfig,
+    SystemName,
+)
 from ga3c.errors import UserError
 from ga3c.model import Model
 from ga3c.runfolder import RunFolder
@@ -37,6 +46,7 @@ from ga3c.stats import Ended, Gauges, Stats, Update
 pytestmark = pytest.mark.timeout(90)
 CPU = torch.device("cpu")
 SYSTEMS: tuple[SystemName, ...] = ("a3c-cpu", "a3c-threads")
+ON_GPU = [pytest.param(system, marks=[pytest.mark.gpu, pytest.mark.timeout(240)]) for system in GPU_SYSTEMS]
 
 
 def learn_config(**changes: Any) -> LearnConfig:
@@ -53,7 +63,7 @@ def config_for(env_id: str, system: SystemName, learn: LearnConfig, agents: int,
         env=EnvConfig(clip_rewards=False),
         net=NetConfig(init="orthogonal"),
         learn=learn,
-        engine=EngineConfig(system=system, device="cpu", agents=agents),
+        engine=EngineConfig(system=system, device="cuda" if system in GPU_SYSTEMS else "cpu", agents=agents),
         run=RunConfig(**run),
     )
 
@@ -63,14 +73,14 @@ def learner_of(config: Config, seed: int) -> tuple[Learner, SharedModel]:
     spec = envs.describe(config.env_id, config.env, raw_screens=False)
     layout = (1, 1, spec.frame_shape, spec.frame_dtype)
     slots = Slots(bytearray(Slots.size(*layout)), *layout)
-    model = SharedModel(nets.build(spec, config.net), config.learn)
+    model = SharedModel(nets.build(spec, config.net), config.learn, CPU)
     board = Board(bytearray(Board.size(1, model.size)), 1)
-    model.publish(board)
-    model.attach(board, 0)
+    model.publish(board, board.model)
+    model.attach(board, board.model, 0)
     environment = envs.make(config.env_id, config.env, False, seed * 1_000_003)
     agent = Agent(environment, slots, 0, config.env.clip_rewards, config.env.life_loss)
-    lane = device.Lane(CPU, seed * 1000)
-    return Learner(0, agent, spec, slots, board, model, lane, config.learn, lambda told: None), model
+    placement = placements.place("a3c-cpu", model, device.Lane(CPU, seed * 1000), config.learn)
+    return Learner(0, agent, spec, slots, board, placement, config.learn, lambda told: None), model
 
 
 # -- the same mathematics as GA3C -------------------------------------------------------------------------------------
@@ -130,7 +140,7 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
     assert len(own) == rollouts
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", [*SYSTEMS, *ON_GPU])
 @pytest.mark.parametrize(("kind", "states"), [(toys.Countdown, 3), (toys.Wheel, 5)])
 def test_the_right_values_are_learned(
     tmp_path: Path, wait_until: Callable[..., None], system: SystemName, kind: Any, states: int
@@ -143,7 +153,7 @@ def test_the_right_values_are_learned(
     model = server.system.model
     size = len(model.network.torso[0].weight[0])
     with torch.no_grad():
-        values = model.network(torch.eye(size)[:states])[1].tolist()
+        values = model.network(torch.eye(size, device=model.device)[:states])[1].tolist()
     assert values == pytest.approx(kind.values(0.8), abs=0.05)
 
 
@@ -158,8 +168,9 @@ from ga3c.config import EnvConfig, LearnConfig, NetConfig
 
 fd, learner, learners, optimiser = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
-model = SharedModel(nets.build(spec, NetConfig()), LearnConfig(optimiser=optimiser))
-model.attach(Board(mmap.mmap(fd, 0), learners), learner)
+model = SharedModel(nets.build(spec, NetConfig()), LearnConfig(optimiser=optimiser), torch.device("cpu"))
+board = Board(mmap.mmap(fd, 0), learners)
+model.attach(board, board.model, learner)
 for line in sys.stdin:
     gradient = torch.sin(torch.arange(len(model.weights)) + float(line))
     model.optimiser.step(gradient, torch.tensor(1e-2))
@@ -173,11 +184,12 @@ def test_updates_of_several_processes_all_land(optimiser: Any) -> None:
     """Three processes step in turn: weights and statistics are those of one that made all the steps."""
     learn, learners = LearnConfig(optimiser=optimiser), 3
     spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
-    model = SharedModel(nets.build(spec, NetConfig()), learn)
+    model = SharedModel(nets.build(spec, NetConfig()), learn, CPU)
     alone = Model(nets.build(spec, NetConfig()), learn, CPU)
     alone.load(model.state(), 0)
     memory = SharedMemory(Board.size(learners, model.size))
-    model.publish(Board(memory.buffer, learners))
+    board = Board(memory.buffer, learners)
+    model.publish(board, board.model)
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", TURNS, str(memory.fd), str(n), str(learners), optimiser],

@@ -6,7 +6,7 @@ that all but the capture itself is tested everywhere.
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from ga3c.stats import Gauges, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trainer import Trainer
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("full_precision")]
 CPU = torch.device("cpu")
 GREYS = EnvSpec("toy", "atari", (84, 84), "uint8", (4, 84, 84), 4, 6, 4, False, 15.0)
 ROLLOUT, SPARE, DISCOUNT = 3, 20, 0.9
@@ -50,28 +50,17 @@ class ReplayedLane(Lane):
     def host_buffer(self, *shape: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+    def capture_each(self, steps: Sequence[Callable[[], None]]) -> list[Callable[[], None]]:
         for _ in range(4):
-            step()
-        return step
+            for step in steps:
+                step()
+        return list(steps)
 
 
 def make_lane(kind: str, seed: int) -> Lane:
     if kind in ("cuda", "copying", "fused"):
         return Lane(torch.device("cuda", torch.cuda.current_device()), seed, fuses=kind == "fused")
     return (ReplayedLane if kind == "replayed" else Lane)(CPU, seed)
-
-
-@pytest.fixture(autouse=True)
-def _full_precision() -> Iterator[None]:
-    """CPU and GPU are compared digit by digit, so without TensorFloat-32."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, torch.get_num_threads()
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.set_float32_matmul_precision(before[0])
-    torch.backends.cudnn.allow_tf32 = before[1]
-    torch.set_num_threads(before[2])
 
 
 @pytest.fixture(autouse=True)

@@ -3,28 +3,32 @@
 The agent is GA3C's, and so are network, loss and optimiser; only where predictions and updates happen is another.
 """
 
+import functools
 import time
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from ga3c.a3c.placements import Placement
 from ga3c.a3c.reports import Report, Tell
-from ga3c.a3c.shared import Board, SharedModel
+from ga3c.a3c.shared import Board
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import EPISODE, FIRST, TERMINAL, Slots
 from ga3c.config import LearnConfig
-from ga3c.device import Lane
+from ga3c.device import Mirror
 from ga3c.envs.spec import EnvSpec
 from ga3c.learn import schedules
 from ga3c.learn.losses import Loss, actor_critic_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
 from ga3c.model import flat_gradient
-from ga3c.stats import Ended, Update
+from ga3c.stats import MEASURED_ON_DEVICE, Ended, Update
 
 
 class Learner:
-    """Plays and learns in turn (A3C, algorithm S3)."""
+    """Plays and learns in turn (A3C, algorithm S3).
+
+    What the device does for a step of the agent, and for an update, is captured once where the device captures, and
+    each step's graph for autograd is made with it: a rollout fills in the numbers."""
 
     def __init__(
         self,
@@ -33,28 +37,37 @@ class Learner:
         spec: EnvSpec,
         slots: Slots,
         board: Board,
-        model: SharedModel,
-        lane: Lane,
+        placement: Placement,
         config: LearnConfig,
         tell: Tell,
     ) -> None:
-        """The model of its own lives where the lane leads."""
         self._index = index
         self._agent = agent
         self._slots = slots
         self._board = board
-        self._model = model
-        self._lane = lane
+        self._placement = placement
+        self._model = placement.model
+        self._network = placement.network
+        self._lane = lane = placement.lane
         self._config = config
         self._tell = tell
-        self._network, self._weights = model.local(lane.device)
         self._ring = slots.rings[index] if slots.rings else None
         steps = config.rollout
-        self._stacks = np.zeros((steps + 1, spec.stack, *spec.frame_shape), spec.frame_dtype)  # [T + 1, S, *frame]
-        self._observations = torch.from_numpy(self._stacks).view(steps + 1, 1, *spec.observation_shape)
-        self._results = np.zeros((steps, 3), np.float32)  # [T]: reward, discount, learn
-        self._actions = torch.zeros(1, steps, dtype=torch.int64, device=lane.device)
+        dtype = torch.uint8 if spec.frame_dtype == "uint8" else torch.float32
+        self._observed = Mirror(lane, steps + 1, spec.stack, *spec.frame_shape, dtype=dtype)  # [T + 1, S, *frame]
+        self._stacks = self._observed.host.numpy()
+        self._observations = self._observed.device.view(steps + 1, 1, *spec.observation_shape)
+        # A row per step: reward, discount, learn; and one more for the weight of the entropy.
+        self._numbers = Mirror(lane, steps + 1, 3, dtype=torch.float32)
+        self._results = self._numbers.host.numpy()[:-1]
+        self._actions = Mirror(lane, steps, dtype=torch.int64)
+        self._measured = Mirror(lane, MEASURED_ON_DEVICE, dtype=torch.float32)
+        self._decided: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * steps
+        """The policy's parameters [1, A] and the value [1] of each step, with the graph of how they came about."""
+        self._gradient = torch.empty(0)
         self._predicting = self._updated = 0
+        decisions = [functools.partial(self._decide, step) for step in range(steps)]
+        *self._decisions, self._learning = lane.capture_each([*decisions, self._learn])
 
     def run(self) -> None:
         """Learns until the board says that it is to end."""
@@ -73,26 +86,22 @@ class Learner:
 
     def rollout(self) -> list[Report]:
         """One turn: fetch, play, update."""
-        self._weights.copy_(self._model.weights)
+        self._placement.fetch()
         version = self._model.version
         self._stacks[0] = self._stacks[-1]  # what the last rollout was valued by is what this one begins with
         self._predicting = 0
         reports: list[Report] = []
-        parameters: list[Tensor] = []
-        values: list[Tensor] = []
         told, steps = 0, self._config.rollout
         for step in range(steps):
             if self._board.stopping[0]:
                 return reports  # an environment may be so slow that a rollout takes longer than the server waits
-            logits, value = self._predict(step)
-            parameters.append(logits)
-            values.append(value)
+            self._predict(step)
             self._step()
             if self._receive(step) & EPISODE:
                 # By itself, so that the server counts an episode with its last step and before those of the next.
                 reports.append(Report(self._index, self._learned(told, step + 1), step + 1 - told, 0, self._ended()))
                 told = step + 1
-        update = self._update(torch.stack(parameters, 1), torch.stack(values, 1), version)
+        update = self._update(version)
         reports.append(Report(self._index, self._learned(told, steps), steps - told, self._predicting, update=update))
         return reports
 
@@ -103,19 +112,13 @@ class Learner:
     def _ended(self) -> Ended:
         return Ended(self._index, float(self._slots.scores[self._index]), int(self._slots.lengths[self._index]))
 
-    def _predict(self, step: int) -> tuple[Tensor, Tensor]:
-        """Decides on a step, and keeps the graph of how: the policy's parameters [1, A] and the value [1]."""
+    def _predict(self, step: int) -> None:
+        """Leaves an action in the slot."""
         begin = time.monotonic_ns()
-        parameters, value = self._network(self._observed(step))
-        with torch.no_grad():
-            action, _ = self._network.head.sample(parameters, self._lane.generator)
-        self._actions[0, step] = action[0]
-        self._slots.actions[self._index] = int(action)
+        self._decisions[step]()
+        self._lane.finish()
+        self._slots.actions[self._index] = int(self._actions.host[step])
         self._predicting += time.monotonic_ns() - begin
-        return parameters, value
-
-    def _observed(self, step: int) -> Tensor:
-        return self._observations[step].to(self._lane.device)
 
     def _step(self) -> None:
         """Lets the agent act, or begin an episode."""
@@ -145,31 +148,54 @@ class Learner:
             stacks[step + 1, -1] = frame
         return flags
 
-    def _update(self, parameters: Tensor, values: Tensor, version: int) -> Update:
-        """Changes the shared weights by the gradient of a rollout [1, T, A], [1, T], played with those of `version`."""
+    def _update(self, version: int) -> Update:
+        """Changes the shared weights by the gradient of the rollout, which was played with those of `version`."""
         begin = time.monotonic_ns()
         rates = schedules.rates(self._config, float(self._board.progress[0]))
-        learning_rate, entropy_weight = (torch.tensor(rate, device=self._lane.device) for rate in rates)
-        loss = self._loss(parameters, values, entropy_weight)
-        gradient = flat_gradient(loss.total, self._network)
-        norm = clip_by_global_norm_(gradient, self._config.clip_norm)
+        self._numbers.host[-1, 0] = rates[1]
+        self._learning()
         lag = float(self._model.version - version)
-        self._model.step(gradient, learning_rate)
+        self._placement.apply(self._gradient, rates[0])
         self._model.count_updates(1)
-        measured = torch.stack((loss.total.detach(), loss.policy, loss.value, loss.entropy, norm)).tolist()
+        measured = self._measured.host.tolist()
         end = time.monotonic_ns()
         waited, busy = begin - self._updated, end - begin
         self._slots.waiting_ns[self._index] += busy + self._predicting
         self._updated = end
         return Update._make((*measured, lag, lag, *rates, waited, busy, busy))
 
-    def _loss(self, parameters: Tensor, values: Tensor, entropy_weight: Tensor) -> Loss:
-        config = self._config
+    # -- the device's side: what is captured --------------------------------------------------------------------------
+
+    def _decide(self, step: int) -> None:
+        """From an observation to an action; how it came about is kept for the update."""
+        self._observed.up(step)
+        parameters, value = self._network(self._observations[step])
         with torch.no_grad():
-            _, bootstrap = self._network(self._observed(config.rollout))
+            action, _ = self._network.head.sample(parameters, self._lane.generator)
+        self._actions.device[step] = action[0]
+        self._actions.down(step)
+        self._decided[step] = parameters, value
+
+    def _learn(self) -> None:
+        """From what came of a rollout to its gradient."""
+        self._observed.up(self._config.rollout)
+        self._numbers.up()
+        loss = self._loss()
+        self._gradient = flat_gradient(loss.total, self._network)
+        norm = clip_by_global_norm_(self._gradient, self._config.clip_norm)
+        measured = (loss.total.detach(), loss.policy, loss.value, loss.entropy, norm)
+        torch.stack(measured, out=self._measured.device)
+        self._measured.down()
+
+    def _loss(self) -> Loss:
+        config = self._config
+        parameters, values = (torch.stack(kept, 1) for kept in zip(*self._decided, strict=True))  # [1, T, A], [1, T]
+        actions = self._actions.device.unsqueeze(0)
+        with torch.no_grad():
+            _, bootstrap = self._network(self._observations[config.rollout])
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
-        log_probs, entropies = self._network.head.evaluate(parameters, self._actions, epsilon)
-        rewards, discounts, learn = torch.from_numpy(self._results).to(self._lane.device).T.unsqueeze(1)  # [3, 1, T]
+        log_probs, entropies = self._network.head.evaluate(parameters, actions, epsilon)
+        rewards, discounts, learn = self._numbers.device[:-1].T.unsqueeze(1)  # [3, 1, T]
         return actor_critic_loss(
             log_probs=log_probs,
             entropies=entropies,
@@ -179,6 +205,6 @@ class Learner:
             rewards=rewards,
             discounts=discounts,
             learn=learn,
-            entropy_weight=entropy_weight,
+            entropy_weight=self._numbers.device[-1, 0],
             config=config,
         )

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ga3c.config import LearnConfig
 from ga3c.model import Model
-from ga3c.nets import Network
 
 _HEAD = 64
 """Bytes before the counters, for what there is one of."""
+_PAGE = 4096
 
 
 class Board:
@@ -25,6 +25,7 @@ class Board:
         self.updates = np.frombuffer(buffer, np.int64, learners, _HEAD)
         """What each learner has made, over all its lives."""
         self.model = torch.from_numpy(np.frombuffer(buffer, np.float32, -1, _start(learners)))
+        """Where a model that is shared in the host's memory lies; empty where it is shared in a GPU's."""
 
     @staticmethod
     def size(learners: int, model: int) -> int:
@@ -33,24 +34,25 @@ class Board:
 
 
 def _start(learners: int) -> int:
-    return _HEAD + -(-8 * learners // _HEAD) * _HEAD
+    """The model has pages of its own, so that they can be locked for a GPU."""
+    return -(-(_HEAD + 8 * learners) // _PAGE) * _PAGE
 
 
 class SharedModel(Model):
-    """The model whose weights and statistics lie on a board. Whoever attaches to it sees what everybody else does."""
+    """The model whose weights and statistics lie in shared memory. Whoever attaches to it sees what all others do."""
 
-    def __init__(self, network: Network, learn: LearnConfig) -> None:
-        super().__init__(network, learn, torch.device("cpu"))
+    memory: Tensor
+    """All of it, [size]."""
 
-    def publish(self, board: Board) -> None:
-        """Brings this model's weights and statistics to an empty board."""
-        self.live_in(board.model, bring=True)
-        self._board, self._learner = board, -1
+    def publish(self, board: Board, memory: Tensor) -> None:
+        """Brings this model's weights and statistics to memory that learners will attach to."""
+        self._share(board, memory, learner=-1, bring=True)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other processes and streams must not begin with half of it
 
-    def attach(self, board: Board, learner: int) -> None:
-        """Becomes the model on a board, for one of its learners."""
-        self.live_in(board.model, bring=False)
-        self._board, self._learner = board, learner
+    def attach(self, board: Board, memory: Tensor, learner: int) -> None:
+        """Becomes the model that was published there, for one of the board's learners."""
+        self._share(board, memory, learner, bring=False)
 
     @property
     def version(self) -> int:
@@ -58,3 +60,7 @@ class SharedModel(Model):
 
     def count_updates(self, count: int) -> None:
         self._board.updates[self._learner] += count  # a cell of this learner alone, so that none is lost
+
+    def _share(self, board: Board, memory: Tensor, learner: int, bring: bool) -> None:
+        self.live_in(memory, bring)
+        self.memory, self._board, self._learner = memory, board, learner

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from ga3c import device, nets
-from ga3c.a3c import worker
+from ga3c.a3c import ipc, placements, worker
 from ga3c.a3c.reports import Report, ReportReader, count
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.a3c.threads import LearnerThread
@@ -16,11 +16,14 @@ from ga3c.agents.processes import ChildProcess, Failure, log_path
 from ga3c.agents.slots import SharedMemory, Slots, check_memory
 from ga3c.config import Config
 from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
 from ga3c.stats import Gauges, Stats
 from ga3c.trace import MOST_SPANS, SpanRing, Tracer
 
-_PROCESS_BYTES = 160 << 20
-"""What a process with torch in it and a small model keeps for itself."""
+_PROCESS_BYTES = {"cpu": 160 << 20, "cuda": 1 << 30}
+"""What a process with torch in it and a small model keeps for itself, by where the model is."""
+_CONTEXT_BYTES = 640 << 20
+"""What such a process takes of the GPU's memory: CUDA's context, the libraries' workspaces, the captured graphs."""
 
 
 class _Life:
@@ -34,7 +37,7 @@ class _Life:
 
 
 class A3c:
-    """`a3c-cpu`: learners are processes. `a3c-threads`: they are threads of this one."""
+    """Learners are processes, or with `a3c-threads` threads of this one; `placements.py` knows where models live."""
 
     def __init__(self, config: Config, spec: EnvSpec, logs: Path, start: int = 0) -> None:
         """`start` is the number of steps that a resumed run has behind it."""
@@ -43,20 +46,31 @@ class A3c:
         self._in_threads = engine.system == "a3c-threads"
         self._spec = spec
         self._logs = logs
-        device.prepare(torch.device("cpu"), engine.torch_threads or 1, config.run.seed)
+        where = device.choose(engine.device)
+        own = where if self._in_threads else torch.device("cpu")  # what learners do elsewhere, they prepare for there
+        device.prepare(own, engine.torch_threads or 1, config.run.seed, tf32=config.net.precision != "fp32")
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
         self._spans = MOST_SPANS // learners if traced else 0
 
         if not self._in_threads:
-            check_memory(learners * _PROCESS_BYTES, f"{learners} processes that each learn by themselves")
+            check_memory(learners * _PROCESS_BYTES[where.type], f"{learners} processes that each learn by themselves")
+            if where.type == "cuda":
+                _check_gpu_memory(learners, where)
         layout = (learners, learners, spec.frame_shape, spec.frame_dtype, self._spans)
         self._slots_memory = SharedMemory(Slots.size(*layout))
         self._slots = Slots(self._slots_memory.buffer, *layout)
-        self.model = SharedModel(nets.build(spec, config.net), config.learn)
-        self._board_memory = SharedMemory(Board.size(learners, self.model.size))
+        home = placements.home(engine.system, where)
+        self.model = SharedModel(nets.build(spec, config.net), config.learn, home)
+        on_host = home.type == "cpu"
+        self._board_memory = SharedMemory(Board.size(learners, self.model.size if on_host else 0))
         self.board = Board(self._board_memory.buffer, learners)
-        self.model.publish(self.board)
+        self._memory, self._gpu_handle = self.board.model, ""
+        if not on_host and self._in_threads:
+            self._memory = torch.zeros(self.model.size, device=home)
+        elif not on_host:
+            self._memory, self._gpu_handle = ipc.allocate(self.model.size, home)
+        self.model.publish(self.board, self._memory)
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
@@ -124,7 +138,7 @@ class A3c:
         task = Task(
             config=self._config, spec=self._spec, learner=learner, incarnation=incarnation, seed=self._seed,
             spans=self._spans, slots_fd=self._slots_memory.fd, board_fd=self._board_memory.fd,
-            report_fd=self._reports.write_fd,
+            report_fd=self._reports.write_fd, gpu_handle=self._gpu_handle,
         )  # fmt: skip
         log = log_path(self._logs, learner)
         if self._in_threads:
@@ -133,7 +147,7 @@ class A3c:
         return _Life(incarnation, ChildProcess("ga3c.a3c.worker", task.to_json(), fds, log))
 
     def _learn(self, task: Task) -> None:
-        worker.run(task, self._slots, self.board, self._hear)
+        worker.run(task, self._slots, self.board, self._memory, self._hear)
 
     def _hear(self, reports: Sequence[Report]) -> None:
         count(self.stats, reports)
@@ -148,4 +162,14 @@ class A3c:
             trainers=self._config.engine.agents,
             stepping_ns=int(self._slots.stepping_ns.sum()),
             waiting_ns=int(self._slots.waiting_ns.sum()),
+        )
+
+
+def _check_gpu_memory(learners: int, where: torch.device) -> None:
+    """Says no before the last of many processes finds no room."""
+    wanted, (free, _) = learners * _CONTEXT_BYTES, torch.cuda.mem_get_info(where)
+    if wanted > free:
+        raise UserError(
+            f"{learners} processes with a model each on the GPU need about {wanted / 2**30:.1f} GiB of its memory, but "
+            f"only {free / 2**30:.1f} GiB are free; use fewer --agents."
         )
