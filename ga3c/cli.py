@@ -1,7 +1,8 @@
-"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs` and `bench`."""
+"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs`, `bench` and `doctor`."""
 
 import dataclasses
 import difflib
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -123,6 +124,26 @@ class EnvsArguments:
     """Only ids that contain this, or match it if it holds * or ?."""
 
 
+@dataclass(frozen=True)
+class DoctorArguments:
+    """Look at this machine: what it has, what limits it, what is wrong and what to do, and the settings it suggests.
+
+    Exits with 0 if it can train, and with 1 if something must be repaired first."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    """What is to be trained; `ga3c envs` lists what can be."""
+    seconds: float = 20.0
+    """Seconds measured in all, of environments alone, acting and training (0: nothing is measured)."""
+    device: DeviceName = "auto"
+    """Where the model is to live: auto takes CUDA where there is one."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds < math.inf:
+            raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
+
+
 # Commands import what they need when they run: torch takes seconds, and `ga3c --help` or a typo need none of it.
 
 
@@ -195,6 +216,20 @@ def bench(arguments: Sequence[str]) -> None:
     bench.run(arguments)
 
 
+def doctor(arguments: Sequence[str]) -> None:
+    args = tyro.cli(DoctorArguments, args=list(arguments), prog="ga3c doctor", config=flags.STYLE)
+    from ga3c.bench import record
+    from ga3c.doctor import command, report
+
+    found = command.examine(args.env_id, args.device, args.seconds)
+    if args.json:
+        print(record.to_json(found.as_dict()))
+    else:
+        report.show(found, Console())
+    if not found.can_train:
+        raise RunFailed("Something must be repaired before anything can be trained here; the findings say what to do.")
+
+
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
     "train": (train, "train an agent on any Gymnasium environment with discrete actions"),
     "resume": (resume, "go on with a run from its last checkpoint"),
@@ -203,6 +238,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
     "plot": (plot, "draw the learning curves of several runs on one picture"),
     "envs": (environments, "list the environments that can be trained here"),
     "bench": (bench, "measure how fast this machine trains, and where the time goes"),
+    "doctor": (doctor, "look at this machine: what limits it, what is wrong, which settings suit it"),
 }
 
 

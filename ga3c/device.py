@@ -2,14 +2,11 @@
 
 import contextlib
 import ctypes
-import importlib.util
 import os
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import EllipsisType
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ga3c import machine
 from ga3c.errors import UserError
 
 P = ParamSpec("P")
@@ -38,18 +36,6 @@ def choose(name: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def multiplies_bf16() -> bool:
-    """Whether this processor has instructions for products of bfloat16 numbers, without which they are slow."""
-    with contextlib.suppress(OSError):
-        return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
-    return False
-
-
 def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> None:
     """Process-wide settings of torch and of the memory below it."""
     torch.manual_seed(seed)
@@ -60,7 +46,7 @@ def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> 
         torch.set_num_threads(1)
     else:
         # Predictors and trainers are threads already, and more threads than free cores make small layers slower.
-        torch.set_num_threads(threads or max(1, num_cores() // 4))
+        torch.set_num_threads(threads or max(1, machine.num_cores() // 4))
     _keep_freed_memory()
 
 
@@ -176,8 +162,7 @@ class Lane:
         """The same function of tensors in fewer, larger kernels where that was asked for."""
         if not self._fuses:
             return function
-        compilers = (os.environ.get("CC", ""), "gcc", "cc", "clang")
-        if importlib.util.find_spec("triton") is None or not any(map(shutil.which, filter(None, compilers))):
+        if not machine.has_triton() or machine.compiler() is None:
             raise UserError(
                 "--fuse needs triton and a C compiler, which are not both here; leave it out or install them."
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from ga3c import device, nets
+from ga3c import device, machine, nets
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
 from ga3c.config import Config
@@ -119,5 +119,5 @@ class Ga3c:
 
 def default_workers(agents: int, where: torch.device) -> int:
     """One process per core, less one for the server's threads where a GPU does their work."""
-    cores = device.num_cores()
+    cores = machine.num_cores()
     return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))

@@ -1,15 +1,40 @@
-"""The machine that something was measured on, as figures without it say little."""
+"""The machine that something runs or was measured on, as figures without it say little. It is read without torch."""
 
+import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
+import shutil
 from pathlib import Path
 
-from ga3c import device, nvml
+from ga3c import nvml
 
 Machine = dict[str, str | int | float | None]
 
 _PACKAGES = {"torch": "torch", "ale_py": "ale-py", "gymnasium": "gymnasium", "numpy": "numpy", "ga3c": "ga3c"}
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def multiplies_bf16() -> bool:
+    """Whether this processor has instructions for products of bfloat16 numbers, without which they are slow."""
+    with contextlib.suppress(OSError):
+        return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+    return False
+
+
+def has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def compiler() -> str | None:
+    """The C compiler that triton would take."""
+    names = (os.environ.get("CC", ""), "gcc", "cc", "clang")
+    return next(filter(None, map(shutil.which, filter(None, names))), None)
 
 
 def describe() -> Machine:
@@ -17,8 +42,8 @@ def describe() -> Machine:
     gpu = nvml.find()
     gpu_memory = gpu.total_memory_mb if gpu else None
     return {
-        "cpu": _cpu_model(),
-        "cores": device.num_cores(),
+        "cpu": cpu_model(),
+        "cores": num_cores(),
         "memory_gb": _memory_gb(),
         "gpu": gpu.name if gpu else None,
         "gpu_memory_gb": None if gpu_memory is None else round(gpu_memory / 1024, 1),
@@ -41,7 +66,7 @@ def summary(machine: Machine) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _cpu_model() -> str | None:
+def cpu_model() -> str | None:
     try:
         rows = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -4,6 +4,7 @@ import ctypes
 from dataclasses import dataclass
 
 _NAME_LENGTH = 96
+_VERSION_LENGTH = 80
 
 
 class _Utilisation(ctypes.Structure):
@@ -24,6 +25,15 @@ class Sample:
     """MiB in use on the whole GPU, by everybody."""
 
 
+@dataclass(frozen=True)
+class Driver:
+    """The driver of all GPUs here."""
+
+    version: str
+    cuda: tuple[int, int]
+    """The newest CUDA that it runs."""
+
+
 class Gpu:
     """One GPU, as the driver knows it."""
 
@@ -42,6 +52,13 @@ class Gpu:
         memory = self._memory()
         return None if memory is None else memory.total / 2**20
 
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        told = self._library.nvmlDeviceGetCudaComputeCapability
+        failed = told(self._handle, ctypes.byref(major), ctypes.byref(minor))
+        return None if failed else (major.value, minor.value)
+
     def sample(self) -> Sample | None:
         utilisation, memory = _Utilisation(), self._memory()
         failed = self._library.nvmlDeviceGetUtilizationRates(self._handle, ctypes.byref(utilisation))
@@ -57,15 +74,34 @@ def find(uuid: str | None = None) -> Gpu | None:
     """The GPU with this identity (GPU-...), or the first; None where there is no such GPU or no driver.
 
     The driver counts GPUs in another order than CUDA may, so whoever means CUDA's must give its identity."""
-    try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+    library = _load()
+    if library is None:
         return None
     handle = ctypes.c_void_p()
-    if library.nvmlInit_v2():
-        return None
     if uuid is None:
         failed = library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(0), ctypes.byref(handle))
     else:
         failed = library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle))
     return None if failed else Gpu(library, handle)
+
+
+def driver() -> Driver | None:
+    """None where there is none."""
+    library = _load()
+    if library is None:
+        return None
+    version, cuda = ctypes.create_string_buffer(_VERSION_LENGTH), ctypes.c_int()
+    if library.nvmlSystemGetDriverVersion(version, ctypes.c_uint(_VERSION_LENGTH)):
+        return None
+    if library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(cuda)):
+        return None
+    # CUDA 12.4 is told as 12040.
+    return Driver(version.value.decode(errors="replace"), (cuda.value // 1000, cuda.value % 1000 // 10))
+
+
+def _load() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library

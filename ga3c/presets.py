@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from ga3c import device
+from ga3c import machine
 from ga3c.config import (
     GPU_SYSTEMS,
     Config,
@@ -81,8 +81,8 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
     """Long rollouts with decaying traces, each used three times within bounds, with V-trace for the lag that remains.
 
     results/pong-cpu/README.md has what else was tried, and what it gave."""
-    cores = device.num_cores()
-    halves = not on_cuda and device.multiplies_bf16()
+    cores = machine.num_cores()
+    halves = not on_cuda and machine.multiplies_bf16()
     return Config(
         env_id=spec.id,
         preset="fast",
@@ -144,5 +144,5 @@ def for_a3c(config: Config, system: SystemName) -> Config:
     """The same settings for a system whose agents learn by themselves: an update is of one rollout, used once."""
     learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1)
     where: DeviceName = "cuda" if system in GPU_SYSTEMS else "auto" if system == "a3c-threads" else "cpu"
-    engine = EngineConfig(system=system, device=where, agents=max(4, device.num_cores()))
+    engine = EngineConfig(system=system, device=where, agents=max(4, machine.num_cores()))
     return dataclasses.replace(config, learn=learn, engine=engine)

@@ -105,6 +105,7 @@ def _run(server: Server, sinks: Sequence[Sink]) -> None:
 
 def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) -> list[Sink]:
     sinks: list[Sink] = [CsvSink(folder.path), TensorBoardSink(folder.events, purge_step)]
+    names_bottleneck = config.engine.system == "ga3c"  # no part of A3C waits for another
     if ui == "auto":
         ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"
     if ui == "live":
@@ -117,7 +118,8 @@ def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) ->
             f"on {where}",
             f"seed {config.run.seed}",
         )
-        sinks.append(LiveSink(Console(), Dashboard(config.env_id, facts, str(folder.path), history)))
+        dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck)
+        sinks.append(LiveSink(Console(), dashboard))
     elif ui == "plain":
-        sinks.append(PlainSink(sys.stdout))
+        sinks.append(PlainSink(sys.stdout, names_bottleneck))
     return sinks

@@ -19,7 +19,7 @@ from test_a3c import config_for, learn_config
 from test_gpu import make_lane
 from torch import Tensor
 
-from ga3c import cli, device, envs, nets, session
+from ga3c import cli, envs, nets, session
 from ga3c.a3c import ipc, placements
 from ga3c.a3c import system as a3c_system
 from ga3c.a3c.learner import Learner
@@ -273,7 +273,7 @@ def test_each_preset_has_settings_for_the_gpu_systems(preset: Any, system: Syste
     """Those of `a3c-cpu` but for the place, so that a comparison is one of places."""
     ours, theirs = (session.base_config("ALE/Pong-v5", preset, "auto", name) for name in (system, "a3c-cpu"))
     assert (ours.engine.system, ours.engine.device) == (system, "cuda")
-    assert ours.engine.agents >= device.num_cores()
+    assert ours.engine.agents >= machine.num_cores()
     assert (ours.env, ours.net, ours.learn, ours.run) == (theirs.env, theirs.net, theirs.learn, theirs.run)
 
 

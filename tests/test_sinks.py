@@ -175,7 +175,7 @@ def test_tensorboard_drops_what_a_resume_repeats(tmp_path: Path) -> None:
 
 def test_plain_prints_every_ten_seconds_and_the_last() -> None:
     stream = io.StringIO()
-    sink = PlainSink(stream)
+    sink = PlainSink(stream, names_bottleneck=False)
     for second in range(1, 25):
         sink.write(make_snapshot(seconds=second + 0.2), [])
     sink.message("checkpoint saved")
@@ -195,6 +195,30 @@ def test_plain_line_reads_well() -> None:
         "   120 s  1.2M steps  score -18.4 (best -17.9)  4,310 PPS  215 TPS  lag 1.2  entropy 1.61  queues 12/3"
         "  restarts 2  12% done, 14 min left\n"
     )
+
+
+def _shares(stepping: float, predicting: float, blocked: float, training: float) -> dict[str, float]:
+    return {
+        "agent_stepping": stepping, "agent_waiting": 1 - stepping,
+        "predictor_predicting": predicting, "predictor_blocked": blocked, "predictor_waiting": 1 - predicting - blocked,
+        "trainer_training": training, "trainer_waiting": 1 - training,
+    }  # fmt: skip
+
+
+PREDICTORS_BUSY = _shares(stepping=0.29, predicting=0.95, blocked=0.0, training=0.4)
+TRAINERS_BUSY = _shares(stepping=0.2, predicting=0.3, blocked=0.6, training=1.0)
+
+
+def test_plain_names_the_bottleneck_when_it_has_become_another() -> None:
+    stream = io.StringIO()
+    sink = PlainSink(stream)
+    for second in range(1, 61):
+        sink.write(make_snapshot(seconds=float(second), **PREDICTORS_BUSY if second <= 30 else TRAINERS_BUSY), [])
+    told = [line.strip() for line in stream.getvalue().splitlines() if " PPS" not in line]
+    assert told == [
+        "agents wait 71% of the time for predictions: add a predictor or agents",
+        "training holds predictors back 60% of the time: add a trainer if there is room, or take more --batch-rollouts",
+    ]
 
 
 def test_plain_line_of_unknown_values() -> None:
@@ -351,6 +375,24 @@ def test_live_view_shows_the_facts(width: int, height: int, encoding: str) -> No
         assert fact in text
     assert "message 1" not in text
     assert text.isascii() == (encoding == "ascii")
+
+
+def test_live_view_names_the_bottleneck_as_far_as_there_is_room() -> None:
+    def title(width: int, restarts: int = 0) -> str:
+        lines = _print(_dashboard(make_snapshot(**PREDICTORS_BUSY, restarts=restarts)), width, 24)
+        return next(line for line in lines if "Where the time goes" in line)
+
+    what = "Where the time goes · agents wait 71% of the time for predictions"
+    assert title(120).startswith(f"{what}: add a predictor or agents ")
+    assert title(80).startswith(f"{what} ")
+    assert "agents wait" not in title(60)
+    assert "5 restarts of agent processes " in title(80, restarts=5)
+
+
+def test_live_view_names_no_bottleneck_where_nobody_waits_for_another() -> None:
+    dashboard = Dashboard("ALE/Pong-v5", FACTS, "runs/1", names_bottleneck=False)
+    dashboard.update(make_snapshot(**PREDICTORS_BUSY))
+    assert "agents wait" not in "\n".join(_print(dashboard, 120, 40))
 
 
 @pytest.mark.parametrize(("width", "height"), [(12, 40), (40, 10), (60, 18), *SIZES])

@@ -124,7 +124,7 @@ def entries(args: ComparisonArguments, system: SystemName, net: NetConfig, row: 
     if system == "ga3c":
         engines = [ga3c_engine(args, base.engine, where)]
     else:
-        counts = dict.fromkeys(args.a3c_agents or (device.num_cores(),))
+        counts = dict.fromkeys(args.a3c_agents or (machine.num_cores(),))
         engines = [dataclasses.replace(base.engine, agents=agents) for agents in counts]
     configs = [record.resolved(dataclasses.replace(base, engine=engine), spec, where) for engine in engines]
     return [Entry(row, config, spec.frames_per_step) for config in configs]
@@ -135,7 +135,7 @@ def ga3c_engine(args: ComparisonArguments, base: EngineConfig, where: torch.devi
     on_cuda = where.type == "cuda"
     return dataclasses.replace(
         base,
-        agents=args.agents or (24 * max(1, device.num_cores() - 1) if on_cuda else base.agents),
+        agents=args.agents or (24 * max(1, machine.num_cores() - 1) if on_cuda else base.agents),
         predictors=args.predictors or 1,
         trainers=args.trainers or (6 if on_cuda else 1),
         fuse=args.fuse,

@@ -9,23 +9,26 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from ga3c import nets
 from ga3c.config import Config, DeviceName, RunConfig
-from ga3c.engine import default_workers
-from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.files import replacing
+
+if TYPE_CHECKING:  # JSON can be written where torch cannot be imported
+    import torch
+
+    from ga3c.envs.spec import EnvSpec
 
 Row = Mapping[str, Any]
 
 
-def resolved(config: Config, spec: EnvSpec, where: torch.device) -> Config:
+def resolved(config: Config, spec: "EnvSpec", where: "torch.device") -> Config:
     """The same run as a record should have it: what was left for the machine to choose is named, and how long a run
     was to be, which no measurement heeds, is left out."""
+    from ga3c import nets
+    from ga3c.engine import default_workers
+
     workers = config.engine.workers
     if config.engine.system == "ga3c":
         workers = workers or default_workers(config.engine.agents, where)

@@ -150,7 +150,7 @@ def plan(args: ScalingArguments, machine_line: str) -> Sweep:
     base = record.resolved(base, spec, where)
     middle = base.engine.agents
     agents = args.agents if args.agents is not None else sorted({max(1, middle * n // 8) for n in (1, 2, 4, 8, 16)})
-    workers = args.workers if args.workers is not None else doubling(min(device.num_cores(), middle))
+    workers = args.workers if args.workers is not None else doubling(min(machine.num_cores(), middle))
     names = args.nets if args.nets is not None else _PICTURE_NETS if spec.is_picture else ("mlp",)
 
     def with_engine(agents: int, workers: int) -> Config:

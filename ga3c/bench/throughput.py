@@ -173,7 +173,7 @@ def measure(config: Config, seconds: float, repeats: int) -> Throughput:
     nets.build(spec, config.net)  # a net that does not suit the environment is refused before anything is measured
     trials: list[Trial] = []
     best: Ceiling | None = None
-    with Steppers(config.env_id, config.env, device.num_cores(), seconds) as steppers:
+    with Steppers(config.env_id, config.env, machine.num_cores(), seconds) as steppers:
         lengths = (steppers.expected, harness.expected(seconds), harness.expected(seconds))
         with PhaseBar(lengths * repeats) as bar:
             for repeat in range(1, repeats + 1):

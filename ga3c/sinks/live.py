@@ -16,11 +16,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from ga3c import bottleneck
 from ga3c.sinks.chart import History, line_chart, sparkline, split
 from ga3c.sinks.plain import clock, duration, number, percent
 from ga3c.stats import Episode, Snapshot
 
 _MESSAGES = 4
+_RECENT = 10  # snapshots over which the bottleneck is looked for: a single second is too restless
 _BOXED_HEIGHT = 30  # lines from which there is room for frames around the sections
 _LEAST_HEIGHT = 19  # lines that everything but the messages needs
 _LINE = "bright_black"
@@ -93,16 +95,24 @@ class Dashboard:
     """A run as one picture of any size; rich can print it, keep it live, or export it.
 
     `title` is what is played, `facts` are short strings about the run (preset, network, device), `folder` is where it
-    is kept, and `history` gives the (steps, score) points of a resumed run.
+    is kept, and `history` gives the (steps, score) points of a resumed run. With `names_bottleneck` it says who holds
+    the run back, which needs stages that wait for each other.
     """
 
     def __init__(
-        self, title: str, facts: Sequence[str], folder: str, history: Iterable[tuple[float, float]] = ()
+        self,
+        title: str,
+        facts: Sequence[str],
+        folder: str,
+        history: Iterable[tuple[float, float]] = (),
+        names_bottleneck: bool = True,
     ) -> None:
         self._title = title
         self._facts = facts
         self._folder = folder
+        self._names_bottleneck = names_bottleneck
         self._snapshot: Snapshot | None = None
+        self._recent: deque[Snapshot] = deque(maxlen=_RECENT)
         self._score = History()
         for steps, score in history:
             self._score.add(steps, score)
@@ -112,6 +122,7 @@ class Dashboard:
 
     def update(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._recent.append(snapshot)
         self._score.add(snapshot.steps, snapshot.score)
         self._pps.append(snapshot.pps)
         self._tps.append(snapshot.tps)
@@ -136,7 +147,8 @@ class Dashboard:
         if chart_height >= 4 and width >= 24:
             parts.append(self._curve(self._snapshot, frame, chart_height))
         parts.append(self._figures(self._snapshot, frame, rows))
-        parts.append(_times(self._snapshot, frame))
+        found = bottleneck.find(self._recent) if self._names_bottleneck else None
+        parts.append(_times(self._snapshot, frame, found))
         return Group(*parts, *messages)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -253,11 +265,14 @@ def _progress(snapshot: Snapshot) -> RenderableType:
     return _row(bar, Text.assemble((percent(snapshot.progress), "bold"), f" · {elapsed}{left}"))
 
 
-def _times(now: Snapshot, frame: _Frame) -> RenderableType:
+def _times(now: Snapshot, frame: _Frame, found: bottleneck.Bottleneck | None) -> RenderableType:
     """A bar per stage, as long as all of its time, in the order work, waiting, held back."""
     title = Text("Where the time goes", style="bold")
     if now.restarts:
         title.append(f" · {now.restarts} restarts of agent processes", style="bold yellow")
+    room = frame.inner - len(title) - 5
+    texts = (found.sentence, found.what) if found else ()
+    title.append(next((f" · {text}" for text in texts if len(text) <= room), ""), style="not bold")
     predictors = (now.predictor_predicting, now.predictor_waiting, now.predictor_blocked)
     stages = [
         _stage("agent", now.agents, "stepping", (now.agent_stepping, now.agent_waiting), frame),

@@ -4,26 +4,38 @@ import math
 from collections.abc import Sequence
 from typing import TextIO
 
+from ga3c import bottleneck
 from ga3c.stats import Episode, Snapshot
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 class PlainSink:
-    """Prints a line every ten seconds of training, and messages at once."""
+    """Prints a line every ten seconds of training, the bottleneck when it has become another, and messages at once."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, names_bottleneck: bool = True) -> None:
         self._stream = stream
+        self._names_bottleneck = names_bottleneck
+        self._recent: list[Snapshot] = []
+        """Those since the last line."""
+        self._told: str | None = None
+        """The stage that was named last."""
         self._next = -math.inf
         self._unprinted: Snapshot | None = None
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+        self._recent.append(snapshot)
         if snapshot.seconds < self._next:
             self._unprinted = snapshot
             return
         self._unprinted = None
         self._next = (snapshot.seconds // _SECONDS_BETWEEN_LINES + 1) * _SECONDS_BETWEEN_LINES
         self._print(line(snapshot))
+        found = bottleneck.find(self._recent) if self._names_bottleneck else None
+        if found is not None and found.stage != self._told and len(self._recent) > 1:
+            self._told = found.stage
+            self._print(f"          {found.sentence}")
+        self._recent = []
 
     def message(self, text: str) -> None:
         self._print(text)

@@ -1,0 +1,83 @@
+"""Some seconds of the real thing: environments alone, acting, and training, with the settings that a run would have."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ga3c import bottleneck, machine
+from ga3c.bench import harness
+from ga3c.bench.ceiling import Ceiling, Steppers
+from ga3c.bench.harness import Measurement
+from ga3c.bench.progress import PhaseBar
+from ga3c.config import Config
+from ga3c.doctor.findings import Finding
+
+T = TypeVar("T")
+
+_CEILING_SHARE, _ACTING_SHARE, _TRAINING_SHARE = 0.15, 0.25, 0.6
+_CEILING_SECONDS = 1.5
+"""At most: with more, several sizes of ale-py's environment are tried, whose emulators take long to make."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured; None for what failed."""
+
+    seconds: float
+    """In all, of which each phase had its share."""
+    ceiling: Ceiling | None
+    acting: Measurement | None
+    training: Measurement | None
+    others: float
+    """Share of the cores that other processes wanted before."""
+
+    @property
+    def use(self) -> bottleneck.Use:
+        """How much of the machine is in use when it trains."""
+        one = self.training
+        if one is None:
+            return bottleneck.Use()
+        used = (one.cpu_agents, one.cpu_predictors, one.cpu_trainers, one.cpu_rest)
+        return bottleneck.Use(min(1.0, sum(used) / machine.num_cores() + self.others), one.gpu_utilisation)
+
+    @property
+    def bottleneck(self) -> bottleneck.Bottleneck | None:
+        return None if self.training is None else bottleneck.find([self.training], self.use)
+
+
+def measure(config: Config, seconds: float, others: float) -> tuple[Measured, list[Finding]]:
+    """Measures the three in turn, with a bar on a terminal; one that fails is a finding, and the others go on."""
+    failed: list[Finding] = []
+
+    def attempt(phase: str, run: Callable[[], T]) -> T | None:
+        try:
+            return run()
+        except Exception as error:
+            # Whatever it was, it would meet a run too.
+            problem = f"{phase} failed: {str(error) or type(error).__name__}"
+            remedy = "repair what it names; `ga3c train` with --ui plain shows more of it"
+            failed.append(Finding("repair" if phase == "training" else "warning", phase, problem, remedy))
+            return None
+
+    def alone() -> Ceiling | None:
+        length = min(_CEILING_SHARE * seconds, _CEILING_SECONDS)
+        with Steppers(config.env_id, config.env, machine.num_cores(), length) as steppers:
+            found = steppers.measure(bar.left)
+        if found is None:
+            raise RuntimeError(steppers.problem or "nothing was measured")
+        return found
+
+    acting_seconds, training_seconds = _ACTING_SHARE * seconds, _TRAINING_SHARE * seconds
+    lengths = (harness.START_UP, harness.expected(acting_seconds), harness.expected(training_seconds))
+    with PhaseBar(lengths) as bar:
+        bar.begin("Environments alone")
+        ceiling = attempt("environments alone", alone)
+        bar.begin("Acting")
+        acting = attempt("acting", lambda: harness.measure(config, acting_seconds, train=False, on_left=bar.left))
+        bar.begin("Training")
+        training = attempt("training", lambda: harness.measure(config, training_seconds, on_left=bar.left))
+    if training is not None and training.restarts:
+        problem = f"agent processes failed {training.restarts} times while it was measured"
+        remedy = "look at the agents' logs in the folder of a run"
+        failed.append(Finding("warning", "environment", problem, remedy))
+    return Measured(seconds, ceiling, acting, training, others), failed
