@@ -19,7 +19,7 @@ from test_a3c import config_for, learn_config
 from test_gpu import make_lane
 from torch import Tensor
 
-from ga3c import cli, envs, nets, session
+from ga3c import cli, envs, machine, nets, session
 from ga3c.a3c import ipc, placements
 from ga3c.a3c import system as a3c_system
 from ga3c.a3c.learner import Learner
