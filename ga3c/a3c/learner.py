@@ -54,6 +54,8 @@ class Learner:
         self._observations = torch.from_numpy(self._stacks).view(steps + 1, 1, *spec.observation_shape)
         self._results = np.zeros((steps, 3), np.float32)  # [T]: reward, discount, learn
         self._actions = torch.zeros(1, steps, dtype=torch.int64, device=lane.device)
+        self._state = self._network.first_state(1)
+        """What a recurrent network remembers of the episode, with the graph of how it came to within the rollout."""
         self._predicting = self._updated = 0
 
     def run(self) -> None:
@@ -76,6 +78,7 @@ class Learner:
         self._weights.copy_(self._model.weights)
         version = self._model.version
         self._stacks[0] = self._stacks[-1]  # what the last rollout was valued by is what this one begins with
+        self._state = None if self._state is None else self._state.detach()
         self._predicting = 0
         reports: list[Report] = []
         parameters: list[Tensor] = []
@@ -106,7 +109,7 @@ class Learner:
     def _predict(self, step: int) -> tuple[Tensor, Tensor]:
         """Decides on a step, and keeps the graph of how: the policy's parameters [1, A] and the value [1]."""
         begin = time.monotonic_ns()
-        parameters, value = self._network(self._observed(step))
+        parameters, value, self._state = self._network.step(self._observed(step), self._state)
         with torch.no_grad():
             action, _ = self._network.head.sample(parameters, self._lane.generator)
         self._actions[0, step] = action[0]
@@ -140,6 +143,7 @@ class Learner:
         frame, stacks = self._slots.frames[self._index], self._stacks
         if begins:
             stacks[step + 1] = frame
+            self._state = self._network.first_state(1)
         else:
             stacks[step + 1, :-1] = stacks[step, 1:]
             stacks[step + 1, -1] = frame
@@ -166,7 +170,7 @@ class Learner:
     def _loss(self, parameters: Tensor, values: Tensor, entropy_weight: Tensor) -> Loss:
         config = self._config
         with torch.no_grad():
-            _, bootstrap = self._network(self._observed(config.rollout))
+            _, bootstrap, _ = self._network.step(self._observed(config.rollout), self._state)
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
         log_probs, entropies = self._network.head.evaluate(parameters, self._actions, epsilon)
         rewards, discounts, learn = torch.from_numpy(self._results).to(self._lane.device).T.unsqueeze(1)  # [3, 1, T]
