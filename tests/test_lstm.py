@@ -13,7 +13,7 @@ import pytest
 import test_train as runs
 import torch
 from test_evaluate import save_run
-from test_gpu import GREYS, KINDS, Side
+from test_gpu import GREYS, KINDS, Side, settle
 from torch import Tensor
 
 from ga3c import player, session
@@ -140,8 +140,8 @@ def test_a_trainer_finds_what_the_predictor_found(slots_only: AgentPool, kind: s
     pool, slots, random = slots_only, slots_only.slots, np.random.default_rng(4)
     side = Side(kind, pool, LearnConfig(), predictors=1, net="small-lstm")
     lives = Lives(side.model.reader())
-    weight = side.model.network.head.linear.weight
-    weight.data.mul_(5.0)  # so that what is remembered shows in what is done
+    side.model.network.head.linear.weight.data.mul_(5.0)  # so that what is remembered shows in what is done
+    settle(side)
     last, checked, different = np.full(5, FINAL, np.uint8), 0, 0
     for _ in range(30):
         chosen = [pool.groups[n] for n in random.permutation(len(pool.groups))[: random.integers(1, 4)]]
