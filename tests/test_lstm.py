@@ -355,4 +355,4 @@ def test_remembering_on_the_gpu(tmp_path: Path, preset: Any) -> None:
     assert last.steps >= 80_000
     assert torch.isfinite(server.system.model.weights).all()
     if preset == "fast":
-        assert last.score > 0.9
+        assert last.score > 0.8
