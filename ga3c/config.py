@@ -43,7 +43,8 @@ class EnvConfig:
 
 
 Ui = Literal["auto", "live", "plain", "none"]
-NetName = Literal["auto", "small", "large", "nature", "mlp"]
+NamedNet = Literal["small", "large", "nature", "mlp", "small-lstm", "mlp-lstm"]
+NetName = Literal["auto", NamedNet]
 Precision = Literal["fp32", "tf32", "bf16"]
 
 
@@ -52,7 +53,8 @@ class NetConfig:
     """The network."""
 
     net: NetName = "auto"
-    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), mlp (vectors); auto: by the observation."""
+    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), mlp (vectors); small-lstm (A3C's FF+LSTM) and
+    mlp-lstm remember with 256 cells; auto: by the observation, without memory."""
     stride: int = 4
     """Stride of the first layer of `large`: 4, 3, 2 or 1 (the paper's footnote 4)."""
     init: Literal["fan-in", "orthogonal"] = "fan-in"

@@ -42,8 +42,11 @@ class Ga3c:
         kept = learn.reuse_window if learn.reuse > 1 else 0
         held = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
         spare_blocks = self.training_queue.capacity + engine.trainers * held + batch + self.pool.max_agents
-        self.store = ExperienceStore(spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where)
-        self.model = Model(nets.build(spec, config.net), learn, where)
+        network = nets.build(spec, config.net)
+        self.model = Model(network, learn, where)
+        self.store = ExperienceStore(
+            spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where, network.state_size
+        )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
             self.stats.trace = Tracer(config.run.profile)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ga3c import checkpoint, envs, nets
 from ga3c.config import Config
@@ -68,6 +69,7 @@ class Player:
         self._greedy = policy == "greedy"
         self._generator = torch.Generator(trained.device).manual_seed(seed)
         self._stacks = np.zeros((count, spec.stack, *spec.frame_shape), spec.frame_dtype)  # [N, S, *frame]
+        self._states = trained.network.first_state(count)
 
     def observe(self, rows: NDArray[np.int64], frames: NDArray[Any], first: NDArray[np.bool_]) -> NDArray[Any]:
         """Observations [n, *observation] of the environments `rows`, given their new frames [n, *frame]. Where an
@@ -83,11 +85,21 @@ class Player:
     def act(self, rows: NDArray[np.int64], frames: NDArray[Any], first: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Actions [n] of the environments `rows`; `first` marks frames that begin an episode."""
         observations = torch.from_numpy(self.observe(rows, frames, first)).to(self._device)
-        parameters, _ = self._network(observations)
+        state = self._recall(rows, first)
+        parameters, _, state = self._network.step(observations, state)
+        if self._states is not None and state is not None:
+            self._states[rows] = state
         head = self._network.head
         actions = head.greedy(parameters) if self._greedy else head.sample(parameters, self._generator)[0]
         chosen: NDArray[np.int64] = actions.cpu().numpy()
         return chosen
+
+    def _recall(self, rows: NDArray[np.int64], first: NDArray[np.bool_]) -> Tensor | None:
+        """What a recurrent network remembers of the environments `rows`; nothing where an episode begins."""
+        if self._states is None:
+            return None
+        self._states[rows[first]] = 0.0
+        return self._states[rows]
 
 
 def check_request(episodes: int, seed: int) -> None:

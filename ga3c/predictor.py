@@ -183,7 +183,9 @@ class Predictor(threading.Thread):
             rows = integers[:, :carried]
             store.carry(rows[_CARRY_FROM], rows[_CARRY_TO], rows[_CARRY_AGE])
         observations = store.observe(integers[_FRAME], integers[_AGE])
-        parameters, _ = self._network(observations)
+        state = store.recall(integers[_STEP], integers[_AGE])
+        parameters, _, state = self._network.step(observations, state)
+        store.remember(integers[_STEP], state)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
         store.write_decision(integers[_STEP], actions, log_probs)
         self._host_actions[:size].copy_(actions, non_blocking=True)

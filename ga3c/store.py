@@ -6,9 +6,11 @@ pool as a whole. Its rows, for a rollout of T steps and observations of S stacke
 
     frames   [S - 1 frames of history | T frames acted on | 1 frame to bootstrap from]
     scalars  [T steps: action, log-probability, reward, discount, learn]
+    states   [before the first step | after the last step so far]       where the network is recurrent
 
-The frame that ends a block begins the next block of the same agent, so the last S frames are carried over. The host
-keeps beside it which version of the weights decided each step, and which steps are learned from.
+The frame that ends a block begins the next block of the same agent, so the last S frames are carried over, and with
+them what the network remembers of the agent. The host keeps beside it which version of the weights decided each step,
+and which steps are learned from.
 """
 
 import threading
@@ -40,7 +42,7 @@ class Placement:
     frame: Index
     """Row of `frames` for the new frame."""
     age: Index
-    """How many frames of the same episode lie before it, at most S - 1."""
+    """How many frames of the same episode lie before it, at most S - 1, or 1 where S is 1: with 0 an episode begins."""
     age_row: Index
     step: Index
     """Row of the scalars for what is decided now."""
@@ -70,6 +72,8 @@ class Rollouts(NamedTuple):
     rewards: Tensor  # [B, T]
     discounts: Tensor  # [B, T]
     learn: Tensor  # [B, T]
+    state: Tensor | None = None  # [B, Z], of a recurrent network, before the first step
+    begins: Tensor | None = None  # [B, T + 1], for a recurrent network: where an episode begins
 
 
 class ExperienceStore:
@@ -80,12 +84,21 @@ class ExperienceStore:
     """
 
     def __init__(
-        self, spec: EnvSpec, agents: int, rollout: int, spare_blocks: int, discount: float, device: torch.device
+        self,
+        spec: EnvSpec,
+        agents: int,
+        rollout: int,
+        spare_blocks: int,
+        discount: float,
+        device: torch.device,
+        state_size: int = 0,
     ) -> None:
+        """`state_size` is how much a recurrent network remembers of an agent, Z."""
         self.rollout = rollout
         self.stack = spec.stack
         self._discount = discount
         self._history = spec.stack - 1
+        self._oldest = max(1, self._history)
         self._rows = self._history + rollout + 1
         self._observation_shape = spec.observation_shape
         blocks = agents + spare_blocks
@@ -97,7 +110,7 @@ class ExperienceStore:
         )
         shape = stored_frame_shape(spec)
         dtype = torch.uint8 if spec.frame_dtype == "uint8" else torch.float32
-        size = (blocks + 1) * self._rows * int(np.prod(shape)) * dtype.itemsize
+        size = (blocks + 1) * (self._rows * int(np.prod(shape)) * dtype.itemsize + 8 * state_size)
         if device.type == "cpu":
             check_memory(size, "The experience store")
         self.frames = torch.zeros((blocks + 1) * self._rows, *shape, dtype=dtype, device=device)
@@ -109,6 +122,7 @@ class ExperienceStore:
         # What came of a step is written and read together.
         self.results = torch.zeros(scalars, 3, device=device)
         self.rewards, self.discounts, self.learn = self.results.unbind(1)
+        self.states = torch.zeros(blocks + 1, 2, state_size, device=device) if state_size else None
         self.versions = np.zeros((blocks + 1, rollout), np.int64)
         self.learned = np.zeros((blocks + 1, rollout), np.bool_)
         self._back = torch.arange(self._history, -1, -1, device=device)  # [S]: frames to go back, oldest first
@@ -140,7 +154,7 @@ class ExperienceStore:
         # An episode that begins without the one before having ended follows a final frame, or a process that died.
         learn = known & (~begins | ends)
         last = np.where(known, block * self.rollout + row - 1, self.spare_step)
-        age = np.where(begins, 0, np.minimum(self._age[agents] + 1, self._history))
+        age = np.where(begins, 0, np.minimum(self._age[agents] + 1, self._oldest))
         # The frame completes a full block and is acted on in the next.
         acts_in, acts_at = block.copy(), row.copy()
         acts_in[full], acts_at[full] = taken, 0
@@ -197,12 +211,15 @@ class ExperienceStore:
         self.ages.index_copy_(0, age_row, age)
 
     def carry(self, carry_from: Tensor, carry_to: Tensor, age: Tensor) -> None:
-        """Copies the last S frames of full blocks to the blocks that follow them."""
+        """Copies the last S frames of full blocks, and what is remembered, to the blocks that follow them."""
         source = (carry_from[:, None] + self._forth).flatten()
         target = (carry_to[:, None] + self._forth).flatten()
         self._words.index_copy_(0, target, self._words.index_select(0, source))
-        first = torch.div(carry_to, self._rows, rounding_mode="floor") * (self.rollout + 1)
-        self.ages.index_copy_(0, first, age)
+        block = _whole(carry_to, self._rows)
+        self.ages.index_copy_(0, block * (self.rollout + 1), age)
+        if self.states is not None:
+            last = self.states[:, 1:].index_select(0, _whole(carry_from, self._rows))  # [N, 1, Z]
+            self.states.index_copy_(0, block, last.expand(-1, 2, -1))
 
     def write_result(self, last_step: Tensor, result: Tensor) -> None:
         """`result` is reward, discount and learn: [N, 3]."""
@@ -219,12 +236,25 @@ class ExperienceStore:
         stacked = self.frames.index_select(0, rows.flatten())  # [N * S, *frame]
         return stacked.view(len(frame), *self._observation_shape)
 
+    def recall(self, step: Tensor, age: Tensor) -> Tensor | None:
+        """What a recurrent network remembers of the agents whose next steps have the given rows: [N, Z]. An episode
+        that begins finds nothing of the one before."""
+        if self.states is None:
+            return None
+        state = self.states[:, 1].index_select(0, _whole(step, self.rollout))
+        return state * (age > 0)[:, None]
+
+    def remember(self, step: Tensor, state: Tensor | None) -> None:
+        """Keeps what is remembered after these steps, until the next."""
+        if self.states is not None and state is not None:
+            self.states[:, 1].index_copy_(0, _whole(step, self.rollout), state)
+
     def gather(self, blocks: Tensor) -> Rollouts:
         """The rollouts in the given blocks [B], as one batch."""
         count, steps = len(blocks), self.rollout
-        age = self.ages.view(-1, steps + 1).index_select(0, blocks)[..., None]  # [B, T + 1, 1]
+        age = self.ages.view(-1, steps + 1).index_select(0, blocks)  # [B, T + 1]
         newest = torch.add(self._acted_on, blocks[:, None, None], alpha=self._rows)  # [B, T + 1, 1]
-        rows = newest - torch.minimum(self._back, age)  # [B, T + 1, S]
+        rows = newest - torch.minimum(self._back, age[..., None])  # [B, T + 1, S]
         frames = self.frames.index_select(0, rows.flatten())  # [B * (T + 1) * S, *frame]
         rewards, discounts, learn = self.results.view(-1, steps, 3).index_select(0, blocks).unbind(2)
         return Rollouts(
@@ -234,7 +264,14 @@ class ExperienceStore:
             rewards=rewards,
             discounts=discounts,
             learn=learn,
+            state=None if self.states is None else self.states[:, 0].index_select(0, blocks),
+            begins=None if self.states is None else age == 0,
         )
+
+
+def _whole(rows: Tensor, size: int) -> Tensor:
+    """The numbers of the blocks that rows lie in, where each block has `size` of them."""
+    return torch.div(rows, size, rounding_mode="floor")
 
 
 def stored_frame_shape(spec: EnvSpec) -> tuple[int, ...]:

@@ -162,9 +162,7 @@ class Trainer(threading.Thread):
         """The loss of the rollouts in some blocks [B]."""
         config = self._config
         batch = self._store.gather(blocks)
-        count, steps = batch.actions.shape
-        parameters, values = self._network(batch.observations.flatten(0, 1))  # [B * (T + 1), ...]
-        parameters, values = parameters.view(count, steps + 1, -1), values.view(count, steps + 1)
+        parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
         log_probs, entropies = self._network.head.evaluate(parameters[:, :-1], batch.actions, epsilon)
         return actor_critic_loss(

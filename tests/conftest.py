@@ -14,7 +14,7 @@ import torch
 
 from ga3c import envs, nets
 from ga3c.agents.pool import AgentPool
-from ga3c.config import EnvConfig, LearnConfig, NetConfig
+from ga3c.config import EnvConfig, LearnConfig, NetConfig, NetName
 from ga3c.device import Lane, SharedFrames
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
@@ -175,14 +175,21 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
     engines: list[Engine] = []
 
     def make(
-        env_id: str, learn: LearnConfig, agents: int = 4, workers: int = 2, predictors: int = 1, trainers: int = 1
+        env_id: str,
+        learn: LearnConfig,
+        agents: int = 4,
+        workers: int = 2,
+        predictors: int = 1,
+        trainers: int = 1,
+        net: NetName = "auto",
     ) -> Engine:
         pool = make_pool(env_id, agents, workers)
-        model = Model(nets.build(pool.spec, NetConfig(init="orthogonal")), learn, CPU)
+        model = Model(nets.build(pool.spec, NetConfig(net, init="orthogonal")), learn, CPU)
         queue = TrainingQueue(4 * learn.batch_rollouts, learn.batch_rollouts)
         kept = learn.reuse_window if learn.reuse > 1 else 0
         spare = queue.capacity + (max(1, trainers) + 1) * (learn.batch_rollouts + kept) + pool.max_agents
-        store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU)
+        size = model.network.state_size
+        store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU, size)
         frames = SharedFrames(pool.slots.frames, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
         rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731

@@ -35,6 +35,7 @@ from ga3c.config import (
     EnvConfig,
     LearnConfig,
     NetConfig,
+    NetName,
     RunConfig,
     SystemName,
 )
@@ -87,12 +88,16 @@ def learner_of(config: Config, seed: int) -> tuple[Learner, SharedModel]:
 
 
 @pytest.mark.parametrize(
-    ("env_id", "correction", "rollouts"),
+    ("env_id", "net", "correction", "rollouts"),
     [
-        ("toys:Ledger-v0", "none", 30),
-        ("toys:Wheel-v0", "epsilon", 30),
-        ("CartPole-v1", "vtrace", 30),
-        ("ALE/Pong-v5", "epsilon", 6),
+        ("toys:Ledger-v0", "mlp", "none", 30),
+        ("toys:Wheel-v0", "mlp", "epsilon", 30),
+        ("CartPole-v1", "mlp", "vtrace", 30),
+        ("ALE/Pong-v5", "small", "epsilon", 6),
+        ("toys:Wheel-v0", "mlp-lstm", "none", 30),
+        ("toys:Recall-v0", "mlp-lstm", "epsilon", 30),
+        ("CartPole-v1", "mlp-lstm", "vtrace", 30),
+        ("ALE/Pong-v5", "small-lstm", "epsilon", 6),
     ],
 )
 def test_a_rollout_gives_the_gradient_that_ga3c_computes(
@@ -100,12 +105,13 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
     wait_until: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
     env_id: str,
+    net: NetName,
     correction: str,
     rollouts: int,
 ) -> None:
     """With one agent, the same seed and a learning rate of 0, both live through the same and have no lag."""
     learn = learn_config(correction=correction, entropy_weight=0.01, reduction="sum")
-    engine = make_engine(env_id, learn, agents=1, workers=1)
+    engine = make_engine(env_id, learn, agents=1, workers=1, net=net)
     for trainer in engine.trainers:
         trainer._rates = lambda: (0.0, 0.01)
     central: list[Tensor] = []
@@ -121,7 +127,7 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
 
     torch.manual_seed(1)  # as before the engine's model was built
     still = dataclasses.replace(learn, learning_rate_end=0.0)
-    config = config_for(env_id, "a3c-cpu", still, agents=1)
+    config = dataclasses.replace(config_for(env_id, "a3c-cpu", still, agents=1), net=NetConfig(net, init="orthogonal"))
     learner, model = learner_of(config, seed=0)
     assert torch.equal(model.weights, engine.model.weights)
     learner._board.progress[0] = 1.0  # the end of the schedule: a rate of 0

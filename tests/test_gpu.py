@@ -19,7 +19,7 @@ from torch.nn.functional import log_softmax
 from ga3c import nets, presets, session
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import FINAL, FIRST, TERMINAL
-from ga3c.config import LearnConfig, NetConfig
+from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.device import Lane, SharedFrames
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
@@ -40,6 +40,7 @@ COPYING = pytest.param("copying", marks=pytest.mark.gpu)
 """As `cuda`, where the system does not let the device read the agents' memory, so that frames are copied first."""
 FUSED = pytest.param("fused", marks=pytest.mark.gpu)
 """As `cuda`, with what a trainer does compiled."""
+NETS: list[NetName] = ["small", "small-lstm"]
 
 
 class ReplayedLane(Lane):
@@ -87,16 +88,24 @@ class Side:
     """One model with its store, and predictors over agents that are only slots: a test plays their part."""
 
     def __init__(
-        self, kind: str, pool: AgentPool, learn: LearnConfig, predictors: int = 0, rollout: int = ROLLOUT, seed: int = 0
+        self,
+        kind: str,
+        pool: AgentPool,
+        learn: LearnConfig,
+        predictors: int = 0,
+        rollout: int = ROLLOUT,
+        seed: int = 0,
+        net: NetName = "small",
     ) -> None:
         lanes = [make_lane(kind, seed + number) for number in range(predictors + 1)]
         device = lanes[0].device
         torch.manual_seed(7)
         self.pool = pool
-        self.model = Model(nets.build(pool.spec, NetConfig("small")), learn, device)
+        self.model = Model(nets.build(pool.spec, NetConfig(net)), learn, device)
         self.untouched = self.model.state()
         self.queue = TrainingQueue(1000, 1)
-        self.store = ExperienceStore(pool.spec, len(pool.slots.flags), rollout, SPARE, DISCOUNT, device)
+        size = self.model.network.state_size
+        self.store = ExperienceStore(pool.spec, len(pool.slots.flags), rollout, SPARE, DISCOUNT, device, size)
         self.store._row[:] = 0  # every agent begins with a whole rollout, so that a test can count
         self.stats = Stats(4, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
         rates = lambda: (1e-3, 0.01)  # noqa: E731
@@ -137,12 +146,13 @@ def make_slots(make_pool: Callable[..., AgentPool], monkeypatch: pytest.MonkeyPa
     return make
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("kind", [*KINDS, COPYING])
-def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool], kind: str) -> None:
+def test_graphs_store_what_plain_calls_store(make_slots: Callable[..., AgentPool], kind: str, net: NetName) -> None:
     """The same frames through padded graphs and through plain calls give the same rollouts, but for the draws."""
     pool, random = make_slots(agents=7, workers=2), np.random.default_rng(1)
     learn = LearnConfig()
-    plain, graphs = Side("cpu", pool, learn, predictors=1), Side(kind, pool, learn, predictors=1)
+    plain, graphs = (Side(side, pool, learn, predictors=1, net=net) for side in ("cpu", kind))
     slots, compared = pool.slots, 0
     last = np.full(7, FINAL, np.uint8)
     for _ in range(25):
@@ -178,9 +188,12 @@ def compare(plain: Side, graphs: Side, blocks: torch.Tensor) -> None:
     assert np.array_equal(plain.store.versions[rows], graphs.store.versions[rows])
     for side in (plain, graphs):
         assert np.array_equal(side.store.learned[rows], one.learn.numpy() > 0.0), "the host knows what is learned from"
+    if one.state is not None:
+        assert torch.equal(one.begins, other.begins.cpu())
+        torch.testing.assert_close(one.state, other.state.cpu(), atol=1e-4, rtol=1e-4)
     for rollouts in (one, other):
-        logits, _ = plain.model.network(rollouts.observations[0, :-1].cpu())
-        expected = log_softmax(logits.detach(), -1).gather(1, rollouts.actions[0].cpu()[:, None])[:, 0]
+        logits, _ = plain.model.network.unroll(rollouts.observations.cpu(), one.state, one.begins)
+        expected = log_softmax(logits[0, :-1].detach(), -1).gather(1, rollouts.actions[0].cpu()[:, None])[:, 0]
         torch.testing.assert_close(rollouts.log_probs[0].cpu(), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -229,15 +242,16 @@ LONG = LearnConfig(
 """What the preset `fast` has: rollouts long enough to be accumulated at once, where nothing is compiled."""
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("learn", [*LEARN, LONG], ids=["paper", "vtrace and adam", "fast"])
 @pytest.mark.parametrize("kind", [*KINDS, FUSED])
 def test_a_captured_update_is_the_plain_update(
-    make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig
+    make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig, net: NetName
 ) -> None:
     if kind == "fused":
         pytest.importorskip("triton")
     pool = make_slots(agents=4, workers=1)
-    plain, graphs = (Side(side, pool, learn, rollout=learn.rollout) for side in ("cpu", kind))
+    plain, graphs = (Side(side, pool, learn, rollout=learn.rollout, net=net) for side in ("cpu", kind))
     generator = torch.Generator().manual_seed(3)
     store = plain.store
     store.frames.random_(0, 256, generator=generator)
@@ -249,6 +263,9 @@ def test_a_captured_update_is_the_plain_update(
     store.discounts.copy_(DISCOUNT * (torch.rand(store.learn.shape, generator=generator) < 0.8))
     store.versions[:] = -np.random.default_rng(3).integers(0, 9, store.versions.shape)
     store.learned[:] = store.learn.view(store.learned.shape).numpy() > 0.0
+    if store.states is not None:
+        store.states.uniform_(-1.0, 1.0, generator=generator)
+        graphs.store.states.copy_(store.states)
     for name in ("frames", "ages", "actions", "log_probs", "results"):
         getattr(graphs.store, name).copy_(getattr(store, name))
     graphs.store.versions[:], graphs.store.learned[:] = store.versions, store.learned
@@ -271,10 +288,13 @@ def test_a_captured_update_is_the_plain_update(
         assert graphs.trainer._loss != graphs.trainer._loss_of, "nothing was compiled"
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("learn", LEARN, ids=["rmsprop", "adam"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_capturing_changes_nothing(make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig) -> None:
-    side = Side(kind, make_slots(agents=6, workers=1), learn, predictors=2)
+def test_capturing_changes_nothing(
+    make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig, net: NetName
+) -> None:
+    side = Side(kind, make_slots(agents=6, workers=1), learn, predictors=2, net=net)
     assert side.model.version == 0
     assert side.stats.steps == 0
     for name, value in side.model.state().items():
@@ -285,6 +305,7 @@ def test_capturing_changes_nothing(make_slots: Callable[..., AgentPool], kind: s
         (store.log_probs, store.spare_step), (store.learn, store.spare_step), (store.rewards, store.spare_step),
     ):  # fmt: skip
         assert not values[:spare].any(), "a run before the capture wrote into an agent's rows"
+    assert store.states is None or not store.states[:-1].any(), "nor into what is remembered of it"
 
 
 # -- frames in shared memory ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from test_gpu import ReplayedLane
+from test_gpu import NETS, ReplayedLane
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from ga3c import device, presets, session
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import FIRST
+from ga3c.config import NetName
 from ga3c.queues import Request
 from ga3c.runfolder import RunFolder
 from ga3c.server import Server
@@ -40,6 +41,10 @@ MOST_IN_A_PREDICTION: dict[Precision, int] = {"tf32": 35, "bf16": 37}
 MOST_IN_AN_UPDATE: dict[tuple[presets.Preset, Precision], int] = {
     ("paper", "tf32"): 102, ("paper", "bf16"): 118, ("fast", "tf32"): 159, ("fast", "bf16"): 175,
 }  # fmt: skip
+MOST_IN_A_PREDICTION_WITH_LSTM = 53
+"""Of them eight are the cell's own; the others bring what is remembered there and back, and carry it to the next."""
+MOST_IN_AN_UPDATE_WITH_LSTM: dict[presets.Preset, int] = {"paper": 235, "fast": 752}
+"""They grow with the steps of a rollout, which an LSTM can only go through one after the other."""
 BESIDE_UPDATES = 2
 """One copy to the device before a launch of updates, and one back after it."""
 MOST_KERNELS_IN_A_PREDICTION = 60
@@ -166,13 +171,19 @@ def make_plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make
     before = torch.get_num_threads(), torch.get_float32_matmul_precision(), backends.allow_tf32, backends.benchmark
     servers: list[Server] = []
 
-    def make(preset: presets.Preset, lane: LaneKind = "plain", on: str = "cpu", precision: Precision = "tf32") -> Plant:
+    def make(
+        preset: presets.Preset,
+        lane: LaneKind = "plain",
+        on: str = "cpu",
+        precision: Precision = "tf32",
+        net_name: NetName = "small",
+    ) -> Plant:
         monkeypatch.setattr(device, "Lane", LANES[lane])
         config = session.base_config("ALE/Pong-v5", preset, on)
         engine = dataclasses.replace(config.engine, device=on, agents=AGENTS, workers=1, predictors=1, trainers=1)
         # Room for several batches, so that one launch can have them, and for what one prediction can add to them.
         engine = dataclasses.replace(engine, queue=4 * config.learn.batch_rollouts + AGENTS, torch_threads=1)
-        net = dataclasses.replace(config.net, net="small", precision=precision)
+        net = dataclasses.replace(config.net, net=net_name, precision=precision)
         config = dataclasses.replace(config, engine=engine, net=net)
         servers.append(session.build(config, RunFolder(tmp_path / str(len(servers))), start=0))
         return Plant(servers[-1])
@@ -227,15 +238,28 @@ def test_an_update_is_few_operations(make_plant: MakePlant, preset: presets.Pres
     )
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_remembering_is_few_operations(make_plant: MakePlant, preset: presets.Preset) -> None:
+    plant, watch = make_plant(preset, net_name="small-lstm"), Watch()
+    plant.predict_and_carry(watch)
+    assert 35 < watch.total <= MOST_IN_A_PREDICTION_WITH_LSTM, f"{watch.total} operations. {watch.work}"
+    rollouts = plant.collect()
+    with Watch() as watch:
+        plant.train(rollouts)
+    each = (watch.total - BESIDE_UPDATES) / plant.server.config.learn.reuse
+    assert each <= MOST_IN_AN_UPDATE_WITH_LSTM[preset], f"{each} operations. {watch.work}"
+
+
 # -- how much crosses over --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("lane", ["plain", "replayed"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_prediction_copies_once_from_the_host_and_once_to_it(
-    make_plant: MakePlant, preset: presets.Preset, lane: LaneKind
+    make_plant: MakePlant, preset: presets.Preset, lane: LaneKind, net: NetName
 ) -> None:
-    plant = make_plant(preset, lane)
+    plant = make_plant(preset, lane, net_name=net)
     tables, frames = Watch(plant.host_of_predictor), Watch([plant.server.system._frames._host])
     plant.predict_and_carry(tables, frames)
     assert tables.of_host == ["copied from the host", "copied to the host"], "one table there, the actions back"
@@ -293,10 +317,13 @@ def test_nothing_is_pickled_or_copied_in_python(
 # -- what Python does around a graph ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("preset", PRESETS)
-def test_nothing_is_done_on_the_device_outside_of_a_graph(make_plant: MakePlant, preset: presets.Preset) -> None:
+def test_nothing_is_done_on_the_device_outside_of_a_graph(
+    make_plant: MakePlant, preset: presets.Preset, net: NetName
+) -> None:
     """With the captured steps themselves left out, nothing of torch is called, so nothing is allocated or launched."""
-    plant, watch = make_plant(preset, "hollow"), Watch()
+    plant, watch = make_plant(preset, "hollow", net_name=net), Watch()
     plant.predict_and_carry(watch)
     assert not watch.work, "a prediction launches a graph and no more"
     assert not watch.views, "nor does it make tensors that only look at others"
@@ -347,9 +374,10 @@ def test_few_kernels_and_two_copies(make_plant: MakePlant, preset: presets.Prese
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("preset", PRESETS)
-def test_no_memory_of_the_gpu_is_taken(make_plant: MakePlant, preset: presets.Preset) -> None:
-    plant = make_plant(preset, on="cuda")
+def test_no_memory_of_the_gpu_is_taken(make_plant: MakePlant, preset: presets.Preset, net: NetName) -> None:
+    plant = make_plant(preset, on="cuda", net_name=net)
     plant.train(plant.collect())
     done, version = plant.num_predictions, plant.server.system.model.version
     taken = torch.cuda.memory_stats()["allocation.all.allocated"]

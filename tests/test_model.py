@@ -29,7 +29,9 @@ def make_model(optimiser: Optimiser = "rmsprop", spec: EnvSpec = SPEC, net: NetC
 
 
 def loss(network: nets.Network, scale: float = 1.0, observations: Tensor = OBSERVATIONS) -> Tensor:
-    parameters, values = network(observations)
+    state = network.first_state(len(observations))
+    # What is remembered is not nothing, so that there is a gradient by what it is worth.
+    parameters, values, _ = network.step(observations, None if state is None else state + 0.5)
     return (parameters.square().sum() + values.sum()) * scale
 
 
@@ -81,8 +83,10 @@ def plain_copy(model: Model) -> nets.Network:
         (PICTURES, "large", PIXELS),
         (PICTURES, "nature", PIXELS),
         (PICTURES, "nature", PIXELS.contiguous(memory_format=torch.channels_last)),
+        (SPEC, "mlp-lstm", OBSERVATIONS),
+        (PICTURES, "small-lstm", PIXELS),
     ],
-    ids=["mlp", "small", "large", "nature", "nature, channels last"],
+    ids=["mlp", "small", "large", "nature", "nature, channels last", "mlp-lstm", "small-lstm"],
 )
 def test_a_flat_gradient_is_that_of_backward_parameter_by_parameter(
     spec: EnvSpec, net: NetName, observations: Tensor
@@ -106,7 +110,7 @@ def test_a_flat_gradient_is_that_of_backward_parameter_by_parameter(
         )  # fmt: skip
         assert expected.abs().max() > 0, name
     assert start == gradient.numel()
-    assert filters == {"mlp": 0, "small": 2, "large": 3, "nature": 3}[net]
+    assert filters == {"mlp": 0, "small": 2, "large": 3, "nature": 3}[net.removesuffix("-lstm")]
 
 
 def test_a_step_along_a_flat_gradient_moves_each_weight_by_its_own() -> None:

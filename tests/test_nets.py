@@ -61,6 +61,43 @@ def test_vector_net() -> None:
     assert num_parameters(network.torso) == 128 * (5 + 1) + 128 * (128 + 1)
 
 
+@pytest.mark.parametrize(
+    ("spec", "net", "alone", "features"), [(picture(), "small-lstm", "small", 256), (vector(5), "mlp-lstm", "mlp", 128)]
+)
+def test_recurrent_nets(spec: EnvSpec, net: NetName, alone: NetName, features: int) -> None:
+    """The torso of the net without memory, and 256 cells with four gates each."""
+    network = build(spec, NetConfig(net=net))
+    assert num_parameters(network.torso) == num_parameters(build(spec, NetConfig(net=alone)).torso)
+    assert network.core is not None
+    assert num_parameters(network.core) == 4 * 256 * (features + 256 + 1)
+    assert num_parameters(network.head) == ACTIONS * (256 + 1)
+    assert network.state_size == 512
+    observations = torch.zeros(3, *spec.observation_shape)
+    first = network.first_state(3)
+    assert first is not None
+    assert not first.any()
+    params, values, state = network.step(observations, first)
+    assert (params.shape, values.shape) == ((3, ACTIONS), (3,))
+    assert state is not None
+    assert state.shape == first.shape
+    assert torch.equal(params, network(observations)[0])
+    again, _, _ = network.step(observations, state)
+    assert not torch.allclose(again, params)
+
+
+def test_a_net_without_memory_has_no_state() -> None:
+    network = build(vector(5), NetConfig())
+    assert network.state_size == 0
+    assert network.first_state(3) is None
+    observations = torch.randn(2, 4, 5)
+    params, values, state = network.step(observations[:, 1], None)
+    assert state is None
+    rolled = network.unroll(observations, None, None)
+    assert (rolled[0].shape, rolled[1].shape) == ((2, 4, ACTIONS), (2, 4))
+    torch.testing.assert_close(rolled[0][:, 1], params)
+    torch.testing.assert_close(rolled[1][:, 1], values)
+
+
 def test_auto_follows_the_observation() -> None:
     small = build(picture(), NetConfig(net="small"))
     assert num_parameters(build(picture(), NetConfig())) == num_parameters(small)
@@ -97,40 +134,56 @@ def test_nets_refuse_what_they_cannot_see() -> None:
     with pytest.raises(UserError, match="needs vectors"):
         build(vector(3, 3), NetConfig())
     for net in ("small", "large", "nature"):
-        with pytest.raises(UserError, match="needs pictures"):
+        with pytest.raises(UserError, match=f"--net is {net}, which needs pictures.* use --net mlp or auto"):
             build(vector(8), NetConfig(net=net))
+    with pytest.raises(UserError, match=r"--net is small-lstm, which needs pictures.* use --net mlp-lstm or auto"):
+        build(vector(8), NetConfig(net="small-lstm"))
+    with pytest.raises(UserError, match=r"--net is mlp-lstm, which needs vectors.* use --net small-lstm or auto"):
+        build(picture(), NetConfig(net="mlp-lstm"))
+
+
+STARTED: list[tuple[EnvSpec, NetName]] = [
+    (picture(), "small"), (vector(4), "mlp"), (picture(), "small-lstm"), (vector(4), "mlp-lstm"),
+]  # fmt: skip
 
 
 def layers(module: nn.Module) -> list[nn.Conv2d | nn.Linear]:
     return [layer for layer in module.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
 
 
-@pytest.mark.parametrize("spec", [picture(), vector(4)])
-def test_fan_in_init_fills_its_bounds(spec: EnvSpec) -> None:
+@pytest.mark.parametrize(("spec", "net"), STARTED)
+def test_fan_in_init_fills_its_bounds(spec: EnvSpec, net: NetName) -> None:
     torch.manual_seed(0)
-    for layer in layers(build(spec, NetConfig(init="fan-in"))):
+    for layer in layers(build(spec, NetConfig(net, init="fan-in"))):
         bound = 1.0 / math.sqrt(layer.weight[0].numel())
         assert 0.95 * bound < layer.weight.abs().max() <= bound
         assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3.0), rel=0.1)
-        assert layer.bias is not None
-        assert 0.0 < layer.bias.abs().max() <= bound
+        assert layer.bias is None or 0.0 < layer.bias.abs().max() <= bound
 
 
-@pytest.mark.parametrize("spec", [picture(), vector(4)])
-def test_orthogonal_init(spec: EnvSpec) -> None:
-    network = build(spec, NetConfig(init="orthogonal"))
-    for part, gain in ((network.torso, math.sqrt(2.0)), (network.head, 0.01), (network.value, 1.0)):
+@pytest.mark.parametrize(("spec", "net"), STARTED)
+def test_orthogonal_init(spec: EnvSpec, net: NetName) -> None:
+    network = build(spec, NetConfig(net, init="orthogonal"))
+    parts = [(network.torso, math.sqrt(2.0)), (network.head, 0.01), (network.value, 1.0)]
+    for part, gain in parts if network.core is None else [*parts, (network.core, 1.0)]:
         for layer in layers(part):
             rows = layer.weight.detach().flatten(1)
             rows = rows if rows.shape[0] <= rows.shape[1] else rows.T
             torch.testing.assert_close(rows @ rows.T, gain**2 * torch.eye(rows.shape[0]), atol=1e-5, rtol=1e-5)
-            assert layer.bias is not None
-            assert not layer.bias.any()
+            assert layer.bias is None or not layer.bias.any()
 
 
 @pytest.mark.parametrize("init", ["fan-in", "orthogonal"])
 @pytest.mark.parametrize(
-    ("spec", "net"), [(vector(6), "mlp"), (picture(), "small"), (picture(), "large"), (picture(), "nature")]
+    ("spec", "net"),
+    [
+        (vector(6), "mlp"),
+        (picture(), "small"),
+        (picture(), "large"),
+        (picture(), "nature"),
+        (picture(), "small-lstm"),
+        (vector(6), "mlp-lstm"),
+    ],
 )
 def test_bf16_is_near_to_fp32(spec: EnvSpec, net: NetName, init: Literal["fan-in", "orthogonal"]) -> None:
     networks = []

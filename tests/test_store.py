@@ -35,8 +35,9 @@ def tensor(values: Any) -> Tensor:
 
 def write(
     store: ExperienceStore, placement: Placement, frames: Tensor, rewards: Any, steps: Any, log_probs: Any
-) -> Tensor:
-    """What a predictor does with a placement; `steps` stand for actions. Gives the observations."""
+) -> tuple[Tensor, Tensor | None]:
+    """What a predictor does with a placement; `steps` stand for actions, and for what is remembered after them. Gives
+    the observations, and what was remembered before."""
     frame, age = tensor(placement.frame), tensor(placement.age)
     results = np.stack((rewards, placement.discount, placement.learn), axis=1)  # [N, 3]
     store.write_result(tensor(placement.last_step), tensor(results))
@@ -44,8 +45,15 @@ def write(
     if len(placement.carry_to):
         store.carry(tensor(placement.carry_from), tensor(placement.carry_to), tensor(placement.carry_age))
     observations = store.observe(frame, age)
+    state = store.recall(tensor(placement.step), age)
+    store.remember(tensor(placement.step), None if state is None else remembered(steps))
     store.write_decision(tensor(placement.step), tensor(steps), tensor(log_probs))
-    return observations
+    return observations, state
+
+
+def remembered(steps: Any) -> Tensor:
+    """What is remembered after some steps: [N, 2]."""
+    return tensor(np.stack((steps, -np.asarray(steps)), axis=-1).astype(np.float32))
 
 
 def poison(store: ExperienceStore, blocks: list[int]) -> None:
@@ -59,6 +67,8 @@ def poison(store: ExperienceStore, blocks: list[int]) -> None:
             values[scalars] = float("nan")
         store.actions[scalars] = store.versions[block] = -1
         store.learned[block] = ~store.learned[block]
+        if store.states is not None:
+            store.states[block] = float("nan")
 
 
 # -- against the reference --------------------------------------------------------------------------------------------
@@ -72,6 +82,7 @@ class Decision:
     step: int
     version: int
     log_prob: float
+    begins: bool
     reward: float = 0.0
     discount: float = 0.0
     learn: float = 0.0
@@ -112,14 +123,14 @@ class ReferenceAgent:
         self.episode = [frame] if flags & FIRST else [*self.episode, frame]
         seen = self.episode[-self.stack :]
         seen = [seen[0]] * (self.stack - len(seen)) + seen
-        self.decisions.append(Decision(torch.cat(seen), step, version, log_prob))
+        self.decisions.append(Decision(torch.cat(seen), step, version, log_prob, bool(flags & FIRST)))
 
 
 @pytest.mark.parametrize("rollout", [1, 2, 5])
 @pytest.mark.parametrize(("stack", "picture"), [(1, False), (1, True), (4, True)])
 def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollout: int) -> None:
     random, spec, agents = np.random.default_rng(100 * stack + rollout), make_spec(stack, picture), 6
-    store = ExperienceStore(spec, agents, rollout, spare_blocks=9, discount=DISCOUNT, device=CPU)
+    store = ExperienceStore(spec, agents, rollout, spare_blocks=9, discount=DISCOUNT, device=CPU, state_size=2)
     lives = [ReferenceAgent(stack, agent * rollout // agents) for agent in range(agents)]
     held: list[int] = []
     learned: list[int] = []
@@ -136,7 +147,10 @@ def test_rollouts_are_those_of_a_slow_reference(stack: int, picture: bool, rollo
         steps += len(batch)
 
         placement = store.place(batch, flags, version)
-        observations = write(store, placement, frames, rewards, numbers, log_probs)
+        before = [0 if f & FIRST else lives[a].decisions[-1].step for a, f in zip(batch, flags, strict=True)]
+        observations, state = write(store, placement, frames, rewards, numbers, log_probs)
+        assert state is not None
+        assert torch.equal(state, remembered(before))
         for row, agent in enumerate(batch):
             lives[agent].live(int(flags[row]), frames[row], rewards[row], int(numbers[row]), version, log_probs[row])
             assert torch.equal(observations[row], lives[agent].decisions[-1].observation)
@@ -170,6 +184,11 @@ def check_rollout(store: ExperienceStore, block: int, life: ReferenceAgent, roll
     assert torch.isfinite(got.log_probs).all()
     seen = torch.stack([d.observation for d in life.decisions[first + skipped : first + rollout + 1]])
     assert torch.equal(got.observations[0, skipped:], seen)
+    assert got.state is not None
+    assert got.begins is not None
+    assert torch.equal(got.state, remembered([life.decisions[first - 1].step if first > 0 else 0]))
+    begins = [d.begins for d in life.decisions[first + skipped : first + rollout + 1]]
+    assert got.begins[0].tolist() == [True] * skipped + begins
     actions, learn, rewards = got.actions[0, skipped:], got.learn[0, skipped:], got.rewards[0, skipped:]
     assert actions.tolist() == [d.step for d in expected]
     assert store.versions[block, skipped:].tolist() == [d.version for d in expected]
@@ -199,6 +218,15 @@ def test_an_agent_that_begins_late_finds_nothing_of_others_in_its_first_block() 
     rollout = store.gather(torch.tensor([block]))
     assert rollout.learn.tolist() == [[0.0, 1.0]]
     assert rollout.observations[0, 1:].eq(1.0).all()
+
+
+def test_a_store_without_states_takes_and_gives_none() -> None:
+    store = ExperienceStore(make_spec(1, False), 3, 2, spare_blocks=6, discount=DISCOUNT, device=CPU)
+    rows = torch.zeros(2, dtype=torch.int64)
+    assert store.states is None
+    assert store.recall(rows, rows) is None
+    store.remember(rows, None)
+    assert store.gather(rows)[-2:] == (None, None)
 
 
 def test_a_batch_of_rollouts_is_gathered_in_the_order_asked_for() -> None:
@@ -330,7 +358,7 @@ def test_no_block_is_written_while_a_trainer_reads_it(
             first, first_host = store.gather(torch.tensor(blocks)), (store.versions[blocks], store.learned[blocks])
             again, again_host = store.gather(torch.tensor(blocks)), (store.versions[blocks], store.learned[blocks])
             for one, other in zip((*first, *map(tensor, first_host)), (*again, *map(tensor, again_host)), strict=True):
-                assert torch.equal(one, other), "a block changed while it was read"
+                assert (one is other is None) or torch.equal(one, other), "a block changed while it was read"
             for row in range(batch):
                 seen[number].append(identify(first, *first_host, row))
             poison(store, blocks)

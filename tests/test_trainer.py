@@ -10,7 +10,7 @@ from test_gpu import KINDS, make_lane
 from torch import Tensor
 
 from ga3c import nets
-from ga3c.config import LearnConfig, NetConfig
+from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
 from ga3c.queues import TrainingQueue
@@ -34,15 +34,16 @@ def learn_config(**changes: Any) -> LearnConfig:
 class Workshop:
     """A trainer, and a store whose free blocks a test hands out as predictors would. It keeps books of both."""
 
-    def __init__(self, learn: LearnConfig, kind: str = "cpu") -> None:
+    def __init__(self, learn: LearnConfig, kind: str = "cpu", net: NetName = "mlp") -> None:
         lane = make_lane(kind, seed=500)
         torch.manual_seed(7)
         self.size = learn.batch_rollouts
-        self.model = Model(nets.build(SPEC, NetConfig(init="orthogonal")), learn, lane.device)
+        self.model = Model(nets.build(SPEC, NetConfig(net, init="orthogonal")), learn, lane.device)
         self.queue = TrainingQueue(WAITING * self.size, self.size)
         kept = learn.reuse_window if learn.reuse > 1 else 0
         self.blocks = (WAITING + MOST_UPDATES + 1) * self.size + kept
-        self.store = ExperienceStore(SPEC, 0, learn.rollout, self.blocks, 0.9, lane.device)
+        size = self.model.network.state_size
+        self.store = ExperienceStore(SPEC, 0, learn.rollout, self.blocks, 0.9, lane.device, size)
         self.stats = Stats(1, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
         self.trainer = Trainer(0, self.queue, self.store, self.model, lane, self.stats, learn, lambda: (1e-3, 0.01))
         self.fed: list[list[int]] = []
@@ -104,6 +105,9 @@ class Workshop:
         store.rewards.copy_(some[2])
         store.learn.copy_(some[3] < 0.8)
         store.discounts.copy_(0.9 * (some[4] < 0.8))
+        if store.states is not None:
+            store.ages.copy_(torch.rand(store.ages.shape, generator=generator) < 0.8)
+            store.states.copy_(torch.rand(store.states.shape, generator=generator))
 
     def train(self, batches: int = 1) -> list[int]:
         """Trains on so many new batches in one launch, here and now."""
@@ -224,10 +228,13 @@ AGAIN = {"reuse": 3, "ratio_clip": 0.2, "normalise_advantages": True}
     ("batches", "changes"),
     [(1, {}), (2, {}), (4, {}), (8, {}), (1, AGAIN), (2, AGAIN), (4, AGAIN | {"reuse": 2})],
 )
-def test_chained_updates_are_the_same_as_one_by_one(kind: str, changes: dict[str, Any], batches: int) -> None:
+@pytest.mark.parametrize("net", ["mlp", "mlp-lstm"])
+def test_chained_updates_are_the_same_as_one_by_one(
+    kind: str, changes: dict[str, Any], batches: int, net: NetName
+) -> None:
     learn = learn_config(optimiser="adam", optimiser_epsilon=1e-3, reduction="mean", trace_decay=0.9, **changes)
     assert batches <= batches_per_launch(learn, 100, captures=True)
-    singly, chained = Workshop(learn), Workshop(learn, kind)
+    singly, chained = Workshop(learn, net=net), Workshop(learn, kind, net)
     untouched = singly.model.weights.clone()
     for shop in (singly, chained):
         shop.fill()

@@ -98,6 +98,26 @@ class Ledger(gymnasium.Env[Any, Any]):
         return np.array([self._total, self._seed], np.float32)
 
 
+class Recall(gymnasium.Env[Any, Any]):
+    """Shows one of two cues, then nothing for a step, then asks: pays 1 for the action of that cue, and ends."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._cue = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        super().reset(seed=seed)
+        self._cue, self._step = int(self.np_random.integers(2)), 0
+        return one_hot(self._cue, 3), {}
+
+    def step(self, action: Any) -> Step:
+        self._step += 1
+        asks, over = self._step == 2, self._step == 3
+        observation = one_hot(2, 3) if asks else np.zeros(3, np.float32)
+        return observation, float(over and action == self._cue), over, False, {}
+
+
 class Broken(Countdown):
     """Raises at its second step."""
 
@@ -115,7 +135,7 @@ class Sleeper(Countdown):
         raise AssertionError("unreachable")
 
 
-for _kind in (Countdown, Wheel, Ledger, Broken, Sleeper):
+for _kind in (Countdown, Wheel, Ledger, Recall, Broken, Sleeper):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)

@@ -65,6 +65,10 @@ class Learner:
         self._decided: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * steps
         """The policy's parameters [1, A] and the value [1] of each step, with the graph of how they came about."""
         self._gradient = torch.empty(0)
+        self._states = [self._network.first_state(1)] * (steps + 1)
+        """What a recurrent network remembers before each step and after the last, with the graph of how it came to."""
+        self._keeps = Mirror(lane, steps + 1, dtype=torch.float32)
+        self._kept = self._keeps.host.numpy()  # [T + 1]: 0 where an episode begins and what was before is forgotten
         self._predicting = self._updated = 0
         decisions = [functools.partial(self._decide, step) for step in range(steps)]
         *self._decisions, self._learning = lane.capture_each([*decisions, self._learn])
@@ -89,6 +93,7 @@ class Learner:
         self._placement.fetch()
         version = self._model.version
         self._stacks[0] = self._stacks[-1]  # what the last rollout was valued by is what this one begins with
+        self._kept[0] = self._kept[-1]
         self._predicting = 0
         reports: list[Report] = []
         told, steps = 0, self._config.rollout
@@ -141,6 +146,7 @@ class Learner:
         discount = self._config.discount if learn and not ends else 0.0
         self._results[step] = self._slots.rewards[self._index], discount, learn
         frame, stacks = self._slots.frames[self._index], self._stacks
+        self._kept[step + 1] = not begins
         if begins:
             stacks[step + 1] = frame
         else:
@@ -168,20 +174,30 @@ class Learner:
 
     def _decide(self, step: int) -> None:
         """From an observation to an action; how it came about is kept for the update."""
-        self._observed.up(step)
-        parameters, value = self._network(self._observations[step])
+        parameters, value, self._states[step + 1] = self._evaluate(step)
         with torch.no_grad():
             action, _ = self._network.head.sample(parameters, self._lane.generator)
         self._actions.device[step] = action[0]
         self._actions.down(step)
         self._decided[step] = parameters, value
 
+    def _evaluate(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The policy's parameters [1, A] and the value [1] of an observation, and what is remembered after it."""
+        self._observed.up(step)
+        state = self._states[step]
+        if state is not None:
+            self._keeps.up(step)
+            state = state * self._keeps.device[step]
+        return self._network.step(self._observations[step], state)
+
     def _learn(self) -> None:
         """From what came of a rollout to its gradient."""
-        self._observed.up(self._config.rollout)
         self._numbers.up()
         loss = self._loss()
         self._gradient = flat_gradient(loss.total, self._network)
+        first, last = self._states[0], self._states[-1]
+        if first is not None and last is not None:
+            first.copy_(last.detach())  # the next rollout goes on from it
         norm = clip_by_global_norm_(self._gradient, self._config.clip_norm)
         measured = (loss.total.detach(), loss.policy, loss.value, loss.entropy, norm)
         torch.stack(measured, out=self._measured.device)
@@ -192,7 +208,7 @@ class Learner:
         parameters, values = (torch.stack(kept, 1) for kept in zip(*self._decided, strict=True))  # [1, T, A], [1, T]
         actions = self._actions.device.unsqueeze(0)
         with torch.no_grad():
-            _, bootstrap = self._network(self._observations[config.rollout])
+            _, bootstrap, _ = self._evaluate(config.rollout)
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
         log_probs, entropies = self._network.head.evaluate(parameters, actions, epsilon)
         rewards, discounts, learn = self._numbers.device[:-1].T.unsqueeze(1)  # [3, 1, T]

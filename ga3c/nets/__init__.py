@@ -1,4 +1,4 @@
-"""The model: a torso that sees, a policy head that acts, and a value."""
+"""The model: a torso that sees, a core that remembers if there is one, a policy head that acts, and a value."""
 
 from ga3c.nets.heads import DiscreteHead
 from ga3c.nets.network import Network, build, chosen

@@ -1,34 +1,78 @@
 """The one model that predictors and trainers share."""
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NetConfig
+from ga3c.config import NamedNet, NetConfig
 from ga3c.envs.spec import EnvSpec
+from ga3c.nets.cores import Lstm
 from ga3c.nets.heads import DiscreteHead
-from ga3c.nets.torsos import ConvName, conv_torso, mlp_torso
+from ga3c.nets.torsos import conv_torso, mlp_torso
+
+LSTM_SIZE = 256
+"""Cells of the core, as in A3C (Mnih et al. 2016, section 8)."""
 
 
 class Network(nn.Module):
-    """A torso whose features feed the policy head and the value."""
+    """A torso whose features feed the policy head and the value; in a recurrent network, by way of a core.
 
-    def __init__(self, torso: nn.Module, num_features: int, num_actions: int, bf16: bool = False) -> None:
-        """With `bf16`, products are of bfloat16 numbers; weights, gradients and what comes out keep 32 bits."""
+    What a recurrent network remembers of an agent is its state, [N, state_size]; zeros remember nothing. A network
+    without a core has None for it.
+    """
+
+    def __init__(
+        self, torso: nn.Module, num_features: int, num_actions: int, core: Lstm | None = None, bf16: bool = False
+    ) -> None:
+        """With `bf16`, the torso's products are of bfloat16 numbers; weights, gradients, what is remembered and what
+        comes out keep 32 bits."""
         super().__init__()
         self.bf16 = bf16
         self._converted = False
         self.torso = torso
-        self.head = DiscreteHead(num_features, num_actions)
-        self.value = nn.Linear(num_features, 1)
+        self.core = core
+        self.state_size = 0 if core is None else core.state_size
+        width = num_features if core is None else core.size
+        self.head = DiscreteHead(width, num_actions)
+        self.value = nn.Linear(width, 1)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Pictures [N, C, H, W] (uint8) or vectors [N, D] (float32) to the policy's parameters [N, A] and values [N].
+        A recurrent network takes each for the first of an episode.
 
         The parameters are the head's: ask `head` for actions, log-probabilities and entropies.
         """
+        parameters, values, _ = self.step(observations, self.first_state(len(observations)))
+        return parameters, values
+
+    def first_state(self, count: int) -> Tensor | None:
+        """The state in which episodes begin."""
+        return self.value.weight.new_zeros(count, self.state_size) if self.state_size else None
+
+    def step(self, observations: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """As `forward`, for observations that follow what is remembered in `state`; and the state after them."""
+        features = self._features(observations)
+        if self.core is not None:
+            features, state = self.core(features, state)
+        return self.head(features), self.value(features).squeeze(-1), state
+
+    def unroll(self, observations: Tensor, state: Tensor | None, begins: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Rollouts [B, T, *observation] to the policy's parameters [B, T, A] and values [B, T].
+
+        A recurrent network goes through each from its first observation, which follows `state`, to its last, and
+        forgets what was before where an episode `begins` [B, T]. To others that is nothing."""
+        count, steps = observations.shape[:2]
+        features = self._features(observations.flatten(0, 1))  # [B * T, F]
+        if self.core is not None:
+            assert state is not None
+            assert begins is not None
+            features = self.core.unroll(features.view(count, steps, -1), state, begins).flatten(0, 1)
+        parameters, values = self.head(features), self.value(features).squeeze(-1)
+        return parameters.view(count, steps, -1), values.view(count, steps)
+
+    def _features(self, observations: Tensor) -> Tensor:
+        """What the torso makes of observations: [N, F]."""
         if observations.dim() == 4:
             # Convolutions run forward and backward up to 1.6 times as fast over pixels whose channels lie side by side.
             # Stacking makes them lie so in half the time that `contiguous(memory_format=...)` takes on a CPU.
@@ -37,10 +81,10 @@ class Network(nn.Module):
         if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
             with torch.autocast(pixels.device.type, torch.bfloat16, cache_enabled=False):
-                features = self.torso(pixels).float()
+                features: Tensor = self.torso(pixels).float()
         else:
-            features = self.torso(pixels).float()  # [N, F]
-        return self.head(features), self.value(features).squeeze(-1)
+            features = self.torso(pixels).float()
+        return features
 
     def convert(self) -> None:
         """Keeps the torso's weights in bfloat16 from now on, for a network that is only read."""
@@ -57,7 +101,7 @@ def _scaled(observations: Tensor, dtype: torch.dtype) -> Tensor:
     return observations.to(dtype).mul_(1.0 / 255.0)
 
 
-def chosen(spec: EnvSpec, config: NetConfig) -> ConvName | Literal["mlp"]:
+def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
     """The network's name, chosen by the observation where the config leaves it open."""
     if config.net != "auto":
         return config.net
@@ -67,8 +111,15 @@ def chosen(spec: EnvSpec, config: NetConfig) -> ConvName | Literal["mlp"]:
 def build(spec: EnvSpec, config: NetConfig) -> Network:
     """The network that `config` asks for, with fresh weights from torch's default generator."""
     name = chosen(spec, config)
-    torso, num_features = mlp_torso(spec) if name == "mlp" else conv_torso(name, config.stride, spec)
-    network = Network(torso, num_features, spec.num_actions, bf16=config.precision == "bf16")
+    match name:
+        case "mlp" | "mlp-lstm":
+            torso, num_features = mlp_torso(spec, name)
+        case "small-lstm":
+            torso, num_features = conv_torso("small", config.stride, spec, name)
+        case _:
+            torso, num_features = conv_torso(name, config.stride, spec, name)
+    core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
+    network = Network(torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16")
     if config.init == "orthogonal":
         _orthogonal_init(network)
     else:
@@ -76,8 +127,9 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
     return network
 
 
-def _layers(module: nn.Module) -> list[nn.Conv2d | nn.Linear]:
-    return [layer for layer in module.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))]
+def _layers(module: nn.Module | None) -> list[nn.Conv2d | nn.Linear]:
+    layers = () if module is None else module.modules()
+    return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear))]
 
 
 @torch.no_grad()
@@ -92,7 +144,7 @@ def _fan_in_init(network: Network) -> None:
 
 def _orthogonal_init(network: Network) -> None:
     """Orthogonal weights, biases 0. The small gain makes the first policy nearly uniform, so that it explores."""
-    gains = ((network.torso, math.sqrt(2.0)), (network.head, 0.01), (network.value, 1.0))
+    gains = ((network.torso, math.sqrt(2.0)), (network.core, 1.0), (network.head, 0.01), (network.value, 1.0))
     for part, gain in gains:
         for layer in _layers(part):
             nn.init.orthogonal_(layer.weight, gain)

@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from ga3c.config import NamedNet
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 
@@ -38,20 +39,23 @@ def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
             return (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1)), 512
 
 
-def conv_torso(name: ConvName, stride: int, spec: EnvSpec) -> tuple[nn.Sequential, int]:
-    """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features [N, F]."""
+def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
+    """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features [N, F].
+
+    `net` is what a person calls the network that it is part of."""
+    for_vectors = net.replace(name, "mlp")
     if not spec.is_picture:
         raise UserError(
-            f"--net is {name}, which needs pictures, but {spec.id} has observations of shape "
-            f"{list(spec.observation_shape)}; use --net mlp or auto."
+            f"--net is {net}, which needs pictures, but {spec.id} has observations of shape "
+            f"{list(spec.observation_shape)}; use --net {for_vectors} or auto."
         )
     layers, width = conv_layers(name, stride)
     channels, height, breadth = spec.observation_shape
     smallest = _smallest_picture(layers)
     if min(height, breadth) < smallest:
         raise UserError(
-            f"--net is {name}, whose layers need pictures of at least {smallest} x {smallest}, but {spec.id} has "
-            f"{height} x {breadth}; enlarge the observations or flatten them to vectors for --net mlp."
+            f"--net is {net}, whose layers need pictures of at least {smallest} x {smallest}, but {spec.id} has "
+            f"{height} x {breadth}; enlarge the observations or flatten them to vectors for --net {for_vectors}."
         )
     modules: list[nn.Module] = []
     for filters, size, step in layers:
@@ -61,12 +65,13 @@ def conv_torso(name: ConvName, stride: int, spec: EnvSpec) -> tuple[nn.Sequentia
     return nn.Sequential(*modules), width
 
 
-def mlp_torso(spec: EnvSpec) -> tuple[nn.Sequential, int]:
+def mlp_torso(spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
     """Two fully-connected layers, for vectors [N, D]; and the number of features [N, F]."""
     if len(spec.observation_shape) != 1:
+        others = "small, large, nature" if net == "mlp" else "small-lstm"
         raise UserError(
-            f"--net is mlp, which needs vectors, but {spec.id} has observations of shape "
-            f"{list(spec.observation_shape)}; use --net small, large, nature or auto."
+            f"--net is {net}, which needs vectors, but {spec.id} has observations of shape "
+            f"{list(spec.observation_shape)}; use --net {others} or auto."
         )
     (size,) = spec.observation_shape
     layers = (nn.Linear(size, MLP_WIDTH), nn.Tanh(), nn.Linear(MLP_WIDTH, MLP_WIDTH), nn.Tanh())
