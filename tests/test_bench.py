@@ -23,6 +23,7 @@ from ga3c import cli, machine, nvml
 from ga3c.bench import accounting, harness, record, scaling
 from ga3c.bench.accounting import Usage
 from ga3c.bench.harness import Collector, Discarder, means
+from ga3c.bench.ledger import Ledger
 from ga3c.envs.spec import EnvSpec
 from ga3c.queues import TrainingQueue
 from ga3c.stats import Snapshot
@@ -326,7 +327,8 @@ def test_a_sweep_goes_on_where_it_was_stopped(tmp_path: Path, capfd: pytest.Capt
 def test_a_point_is_the_same_only_with_all_its_settings() -> None:
     def keys(**changes: Any) -> list[str]:
         args = scaling.ScalingArguments(env_id="CartPole-v1", device="cpu", agents=(2, 4), **changes)
-        return [point.key for point in scaling.plan(args, "a machine").points]
+        ledger = Ledger(None, args.seconds)
+        return [ledger.key(point) for point in scaling.plan(args).points]
 
     assert keys() == keys()
     assert len(set(keys())) == len(keys())

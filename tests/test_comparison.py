@@ -25,6 +25,7 @@ from ga3c import cli, presets
 from ga3c.bench import cells, comparison, harness, placements, table2
 from ga3c.bench.comparison import Entry, Measured
 from ga3c.bench.harness import Measurement
+from ga3c.bench.ledger import Ledger
 from ga3c.config import Config, EngineConfig, NetConfig, SystemName
 from ga3c.errors import RunFailed
 
@@ -214,11 +215,31 @@ def test_settings_are_measured_in_turn_and_one_that_fails_costs_no_other(measure
 
     asked = measures(answer)
     settings = [measured(system).entry for system in ("ga3c", "a3c-threads", "a3c-cpu")]
-    found, failed = comparison.measure(settings, 1.0, 3)
+    found, failed = comparison.measure(settings, Ledger(None, 1.0), 3)
     order = [config.engine.system for config in asked]
     assert order == ["ga3c", "a3c-threads", "a3c-cpu", *["ga3c", "a3c-cpu"] * 2]
     assert [one.values("pps") for one in found] == [[10.0, 40.0, 60.0], [30.0, 50.0, 70.0]]
     assert failed == {"a3c-threads, 16 agents": "It broke."}
+
+
+def test_a_comparison_that_was_stopped_goes_on_where_it_was(measures: Any, tmp_path: Path) -> None:
+    def stopped(config: Config) -> Measurement:
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return measurement(10.0 * len(asked))
+
+    asked = measures(stopped)
+    settings = [measured(system).entry for system in ("ga3c", "a3c-cpu")]
+    with pytest.raises(KeyboardInterrupt):
+        comparison.measure(settings, Ledger(tmp_path / "x.csv", 1.0), 3)
+    asked = measures(lambda config: measurement(1000.0 * len(asked)))
+    found, failed = comparison.measure(settings, Ledger(tmp_path / "x.csv", 1.0), 3)
+    assert [config.engine.system for config in asked] == ["a3c-cpu", "ga3c", "a3c-cpu"]
+    assert [one.values("pps") for one in found] == [[10.0, 30.0, 2000.0], [20.0, 1000.0, 3000.0]]
+    assert not failed
+    asked = measures(lambda config: measurement(1.0))
+    comparison.measure(settings, Ledger(tmp_path / "x.csv", 2.0), 1)
+    assert len(asked) == 2, "another time is another measurement"
 
 
 def test_all_systems_have_the_same_settings_but_for_their_agents(measures: Any) -> None:

@@ -14,14 +14,13 @@ from rich.console import Console
 from ga3c import device, envs, machine, nets, picture, session
 from ga3c.bench import cells, harness, record
 from ga3c.bench.harness import Measurement
+from ga3c.bench.ledger import Ledger
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, DeviceName, EngineConfig, NetConfig, Precision, SystemName
 from ga3c.errors import RunFailed, UserError
 from ga3c.sinks.plain import count, number
 
 _MOST_LEARNERS = 512
-COLUMNS = ("system", "net", "stride", "agents", "repeat", *(f.name for f in dataclasses.fields(Measurement)))
-"""Of a file with a row for each measurement."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,8 @@ class ComparisonArguments:
     precision: Precision = "tf32"
     """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Also write the figures as JSON and CSV, and a picture of them, to this folder."""
+    """Also write the figures as JSON and CSV, and a picture of them, to this folder. What its CSV already holds of the
+    same settings is not measured again, so a run that was stopped goes on."""
     plot: bool = True
     """Draw the picture (needs --out and matplotlib)."""
     json: bool = False
@@ -64,12 +64,13 @@ class ComparisonArguments:
             if not 1 <= learners <= _MOST_LEARNERS:
                 raise UserError(f"--a3c-agents is {learners}, but must be between 1 and {_MOST_LEARNERS}.")
 
-    def check_out(self) -> None:
-        """Refuses what could not be written or drawn, before anything is measured."""
+    def ledger(self, name: str) -> Ledger:
+        """Where measurements go. Refuses what could not be written or drawn, before anything is measured."""
         if self.out is not None:
             if self.plot:
                 picture.need_matplotlib(", or give --no-plot")
             record.check_folder(self.out)
+        return Ledger(self.out / f"{name}.csv" if self.out is not None else None, self.seconds)
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,6 @@ class Measured:
         """Agent steps; a final frame, which is only valued, is a prediction but no step."""
         return [frames / self.entry.frames_per_step for frames in self.values("frames_per_second")]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """For a file, by `COLUMNS`."""
-        config = self.entry.config
-        setting = {"system": config.engine.system, "net": config.net.net, "stride": config.net.stride}
-        setting |= {"agents": config.engine.agents}
-        return [{**setting, "repeat": repeat, **vars(one)} for repeat, one in enumerate(self.trials, 1)]
-
 
 def entries(args: ComparisonArguments, system: SystemName, net: NetConfig, row: str) -> list[Entry]:
     """A system under the paper's settings with a network: once, or with each of the numbers of A3C's agents."""
@@ -137,31 +131,36 @@ def ga3c_engine(args: ComparisonArguments, base: EngineConfig, where: torch.devi
         base,
         agents=args.agents or (24 * max(1, machine.num_cores() - 1) if on_cuda else base.agents),
         predictors=args.predictors or 1,
-        trainers=args.trainers or (6 if on_cuda else 1),
+        trainers=args.trainers or (4 if on_cuda else 1),
         fuse=args.fuse,
     )
 
 
-def measure(settings: Sequence[Entry], seconds: float, repeats: int) -> tuple[list[Measured], dict[str, str]]:
-    """Measures all settings in turn, over and over: what changes with time on a machine meets all of them. Gives those
-    that ran, and by label why others did not: one that fails is no reason to lose the others."""
-    trials: list[list[Measurement]] = [[] for _ in settings]
+def measure(settings: Sequence[Entry], ledger: Ledger, repeats: int) -> tuple[list[Measured], dict[str, str]]:
+    """Measures all settings in turn, over and over, in so far as the ledger does not hold them: what changes with time
+    on a machine meets all of them. Gives those that ran, and by label why others did not: one that fails is no reason
+    to lose the others."""
+    turns = [(entry, repeat) for repeat in range(1, repeats + 1) for entry in settings]
+    missing = [(entry, repeat) for entry, repeat in turns if ledger.find(entry.config, repeat) is None]
     failed: dict[str, str] = {}
-    lengths = [harness.expected(seconds, entry.config.engine.fuse) for entry in settings]
-    with PhaseBar(lengths * repeats) as bar:
-        for repeat in range(1, repeats + 1):
-            for entry, taken in zip(settings, trials, strict=True):
-                bar.begin(f"{entry.label} ({repeat} of {repeats})" if repeats > 1 else entry.label)
-                if entry.label in failed:
-                    continue
-                try:
-                    taken.append(harness.measure(entry.config, seconds, on_left=bar.left))
-                except (RunFailed, UserError) as error:
-                    failed[entry.label] = str(error)
-                    bar.say(f"{entry.label}: {error}")
-                else:
-                    bar.say(f"{entry.label}: {number(taken[-1].pps)} PPS, {number(taken[-1].tps)} TPS")
-    found = [Measured(entry, tuple(taken)) for entry, taken in zip(settings, trials, strict=True)]
+    with PhaseBar([harness.expected(ledger.seconds, entry.config.engine.fuse) for entry, _ in missing]) as bar:
+        if held := len(turns) - len(missing):
+            bar.say(f"{held} of {len(turns)} measurements are in {ledger.path} already and stay as they are.")
+        for entry, repeat in missing:
+            bar.begin(f"{entry.label} ({repeat} of {repeats})" if repeats > 1 else entry.label)
+            if entry.label in failed:
+                continue
+            try:
+                one = ledger.measure(entry.config, repeat, bar.left)
+            except (RunFailed, UserError) as error:
+                failed[entry.label] = str(error)
+                bar.say(f"{entry.label}: {error}")
+            else:
+                bar.say(f"{entry.label}: {number(one.pps)} PPS, {number(one.tps)} TPS")
+    found = []
+    for entry in settings:
+        trials = [ledger.find(entry.config, repeat) for repeat in range(1, repeats + 1)]
+        found.append(Measured(entry, tuple(one for one in trials if one is not None)))
     return [one for one in found if one.entry.label not in failed], failed
 
 
@@ -201,7 +200,6 @@ def report(
     """Writes, draws and prints what was found, and fails if a setting did."""
     if args.out is not None:
         record.write(args.out / f"{name}.json", record.to_json(result) + "\n")
-        record.write_csv(args.out / f"{name}.csv", COLUMNS, (row for one in measured for row in one.rows()))
         if args.plot and measured:
             plot(result, args.out / f"{name}.png")
     if args.json:

@@ -80,8 +80,7 @@ def main(arguments: Sequence[str]) -> None:
         raise UserError(f"--systems is {' '.join(wanted) or 'empty'}, but without CUDA must name one that needs none.")
     net = NetConfig(net=args.net, stride=args.stride)
     settings = [entry for system in able for entry in comparison.entries(args, system, net, row=system)]
-    args.check_out()
-    measured, failed = comparison.measure(settings, args.seconds, args.repeats)
+    measured, failed = comparison.measure(settings, args.ledger("placements"), args.repeats)
     best = {system: one for (_, system), one in comparison.fastest(measured).items()}
     result: dict[str, Any] = {
         **comparison.about(args, settings[0]),

@@ -1,8 +1,6 @@
 """How training grows with agents, with agent processes and with the network: one of them varied at a time."""
 
 import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from rich.table import Table
 
 from ga3c import device, envs, flags, machine, nets, picture, session
 from ga3c.bench import harness, networks, record
-from ga3c.bench.harness import Measurement
+from ga3c.bench.ledger import Ledger
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, DeviceName
 from ga3c.errors import UserError
@@ -27,9 +25,6 @@ Axis = Literal["agents", "workers", "nets"]
 AXES: tuple[Axis, ...] = ("agents", "workers", "nets")
 _TITLES = {"agents": "agents", "workers": "agent processes", "nets": "network"}
 _PICTURE_NETS = ("small", "nature", "large:4", "large:2", "large:1")
-_SETTINGS = ("agents", "workers", "net", "stride")
-_FIGURES = tuple(f.name for f in dataclasses.fields(Measurement))
-_COLUMNS = ("key", "env", "preset", "device", *_SETTINGS, *_FIGURES, "date", "machine")
 
 
 @dataclass(frozen=True)
@@ -68,46 +63,16 @@ class ScalingArguments:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One setting of the sweep."""
-
-    config: Config
-    key: str
-    """Tells settings apart, down to the last, and machines: what has the same key is not measured again."""
-
-    @property
-    def label(self) -> str:
-        engine = self.config.engine
-        return f"agents {engine.agents}, processes {engine.workers}, net {networks.label(self.config.net)}"
-
-    def row(self, one: Measurement, machine_line: str) -> dict[str, Any]:
-        config = self.config
-        return {
-            "key": self.key,
-            "env": config.env_id,
-            "preset": config.preset,
-            "device": config.engine.device,
-            "agents": config.engine.agents,
-            "workers": config.engine.workers,
-            "net": config.net.net,
-            "stride": config.net.stride,
-            **vars(one),
-            "date": record.date(),
-            "machine": machine_line,
-        }
-
-
-@dataclass(frozen=True)
 class Sweep:
     """The preset's own setting, and the points of each axis around it."""
 
     base: Config
-    axes: dict[Axis, tuple[Point, ...]]
+    axes: dict[Axis, tuple[Config, ...]]
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[Config]:
         """Each once."""
-        return list({point.key: point for points in self.axes.values() for point in points}.values())
+        return list(dict.fromkeys(point for points in self.axes.values() for point in points))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -115,15 +80,16 @@ def main(arguments: Sequence[str]) -> None:
     if args.plot:
         picture.need_matplotlib(", or give --no-plot")
     about = machine.describe()
-    sweep = plan(args, machine.summary(about))
+    sweep = plan(args)
     record.check_folder(args.out)
-    rows = measure(sweep, args.seconds, args.out / "scaling.csv", machine.summary(about))
+    ledger = Ledger(args.out / "scaling.csv", args.seconds)
+    measure(sweep, ledger)
     result: dict[str, Any] = {
         "env": args.env_id,
         "preset": args.preset,
         "seconds": args.seconds,
         "axes": {
-            axis: [{"value": value_on(axis, point.config), **rows[point.key]} for point in points]
+            axis: [{"value": value_on(axis, point), **(ledger.row(point) or {})} for point in points]
             for axis, points in sweep.axes.items()
         },
         "machine": about,
@@ -142,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
-def plan(args: ScalingArguments, machine_line: str) -> Sweep:
+def plan(args: ScalingArguments) -> Sweep:
     """The points to measure. Settings that cannot be are refused here, before anything is measured."""
     where = device.choose(args.device)
     base = session.base_config(args.env_id, args.preset, args.device)
@@ -167,12 +133,7 @@ def plan(args: ScalingArguments, machine_line: str) -> Sweep:
             nets.build(spec, config.net)
     if 0 in workers:
         raise UserError("--workers is 0, but must be 1 or more.")
-
-    def point(config: Config) -> Point:
-        told = json.dumps([dataclasses.asdict(config), args.seconds, machine_line], sort_keys=True)
-        return Point(config, hashlib.sha256(told.encode()).hexdigest()[:12])
-
-    return Sweep(base, {axis: tuple(map(point, configs[axis])) for axis in AXES if axis in args.axes})
+    return Sweep(base, {axis: tuple(configs[axis]) for axis in AXES if axis in args.axes})
 
 
 def doubling(most: int) -> list[int]:
@@ -187,34 +148,22 @@ def value_on(axis: Axis, config: Config) -> int | str:
     return config.engine.agents if axis == "agents" else config.engine.workers
 
 
-def measure(sweep: Sweep, seconds: float, path: Path, machine_line: str) -> dict[str, dict[str, Any]]:
-    """Measures what the file does not hold yet, and writes each point to it at once. Gives the rows by key."""
-    kept: list[record.Row] = [row for row in map(_typed, record.read_csv(path)) if row is not None]
-    rows = {row["key"]: dict(row) for row in kept}
+def label(config: Config) -> str:
+    engine = config.engine
+    return f"agents {engine.agents}, processes {engine.workers}, net {networks.label(config.net)}"
+
+
+def measure(sweep: Sweep, ledger: Ledger) -> None:
+    """Measures what the ledger does not hold yet."""
     points = sweep.points
-    missing = [point for point in points if point.key not in rows]
-    with PhaseBar([harness.expected(seconds)] * len(missing)) as bar:
-        if len(missing) < len(points):
-            bar.say(f"{len(points) - len(missing)} of {len(points)} points are in {path} already and stay as they are.")
+    missing = [point for point in points if ledger.find(point) is None]
+    with PhaseBar([harness.expected(ledger.seconds)] * len(missing)) as bar:
+        if held := len(points) - len(missing):
+            bar.say(f"{held} of {len(points)} points are in {ledger.path} already and stay as they are.")
         for turn, point in enumerate(missing, 1):
-            bar.begin(f"{turn} of {len(missing)}: {point.label}")
-            one = harness.measure(point.config, seconds, on_left=bar.left)
-            rows[point.key] = point.row(one, machine_line)
-            kept.append(rows[point.key])
-            record.write_csv(path, _COLUMNS, kept)
-            bar.say(f"{point.label}: {number(one.pps)} PPS, {number(one.tps)} TPS")
-    return rows
-
-
-def _typed(row: dict[str, str]) -> dict[str, Any] | None:
-    """A row of the file with its numbers as numbers; None for one that is not whole."""
-    try:
-        whole = {name: row[name] for name in _COLUMNS}
-        figures = {name: float(whole[name]) if whole[name] else math.nan for name in _FIGURES}
-        counts = {name: int(whole[name]) for name in ("agents", "workers", "stride", "restarts")}
-    except (KeyError, ValueError, TypeError):
-        return None
-    return whole | figures | counts
+            bar.begin(f"{turn} of {len(missing)}: {label(point)}")
+            one = ledger.measure(point, 1, bar.left)
+            bar.say(f"{label(point)}: {number(one.pps)} PPS, {number(one.tps)} TPS")
 
 
 # -- what people see --------------------------------------------------------------------------------------------------

@@ -66,8 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         for system in (A3C, GA3C)
         for entry in comparison.entries(args, system, net, row)
     ]
-    args.check_out()
-    measured, failed = comparison.measure(settings, args.seconds, args.repeats)
+    measured, failed = comparison.measure(settings, args.ledger("table2"), args.repeats)
     best = comparison.fastest(measured)
     result: dict[str, Any] = {
         **comparison.about(args, settings[0]),
