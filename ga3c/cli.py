@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ga3c import __version__, flags
-from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, Ui
+from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, TuneName, Ui
 from ga3c.errors import RunFailed, UserError
 
 
@@ -137,12 +137,14 @@ def train(arguments: Sequence[str]) -> None:
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
     """The settings of a run: the preset's, and over them what was typed."""
 
-    def without_steps(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
+    def adjust(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
         # A preset's number of steps is for runs that are given no limit of their own.
         run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
-        return dataclasses.replace(defaults, run=run)
+        # Who trains wants it tuned, and who measures does not: it is no matter of presets.
+        tune: TuneName = "on" if defaults.engine.system == "ga3c" else "off"
+        return dataclasses.replace(defaults, run=run, engine=dataclasses.replace(defaults.engine, tune=tune))
 
-    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=without_steps)
+    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
 
 
 def resume(arguments: Sequence[str]) -> None:

@@ -172,14 +172,15 @@ class Lane:
         compiled: Callable[P, R] = torch.compile(function, fullgraph=True, dynamic=False)
         return compiled
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Makes a step quick to run again and again. On CUDA this runs it a few times first: mind what it changes."""
+    def capture(self, step: Callable[[], None], rehearse: Callable[[], None] | None = None) -> Callable[[], None]:
+        """Makes a step quick to run again and again. On CUDA this runs it a few times first, or `rehearse`, which does
+        the same work but changes nothing that matters."""
         if self._stream is None:
             return step
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             for _ in range(3):
-                step()
+                (rehearse or step)()
         self._stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         # Graphs that share a generator and replay at once would draw the same numbers: each lane has its own.

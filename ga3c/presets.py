@@ -72,9 +72,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         env_id=spec.id,
         preset="fast",
         env=EnvConfig(clip_rewards=spec.source == "atari"),
-        net=NetConfig(
-            net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"
-        ),
+        net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"),
         learn=LearnConfig(
             rollout=32,
             batch_rollouts=4,

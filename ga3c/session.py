@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from ga3c import checkpoint, device, envs, presets
+from ga3c import checkpoint, device, envs, presets, tuning
 from ga3c.a3c.system import A3c
 from ga3c.config import Config, DeviceName, EnvConfig, SystemName, Ui
 from ga3c.engine import Ga3c
@@ -69,6 +69,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     except ValueError as error:
         raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
     trim(path, counters.steps)
+    tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
     _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
 
@@ -77,9 +78,11 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     """The server with all its parts. Raw screens go to a GPU, and a CPU gets them preprocessed."""
     on_cuda = device.choose(config.engine.device).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=on_cuda)
-    kind = Ga3c if config.engine.system == "ga3c" else A3c
     try:
-        return Server(config, kind(config, spec, folder.logs, start), folder)
+        if config.engine.system != "ga3c":
+            return Server(config, A3c(config, spec, folder.logs, start), folder)
+        system = Ga3c(config, spec, folder.logs, start)
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start))
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error

@@ -15,6 +15,7 @@ from ga3c.learn.losses import Loss, actor_critic_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
 from ga3c.model import Model, flat_gradient
 from ga3c.queues import TrainingQueue
+from ga3c.seats import Seats
 from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
 from ga3c.store import ExperienceStore
 from ga3c.trace import Track
@@ -44,8 +45,10 @@ class Trainer(threading.Thread):
         stats: Stats,
         config: LearnConfig,
         rates: Callable[[], tuple[float, float]],
+        seats: Seats | None = None,
     ) -> None:
-        """`rates` gives the learning rate and the entropy weight that hold now."""
+        """`rates` gives the learning rate and the entropy weight that hold now. It works while it has one of the
+        `seats`, where it shares them with others, and else always."""
         super().__init__(name=f"trainer-{number}")
         self._queue = queue
         self._store = store
@@ -55,6 +58,7 @@ class Trainer(threading.Thread):
         self._track = Track("trainers", self.name)
         self._config = config
         self._rates = rates
+        self._seats = seats or Seats(1)
         self._network = model.learner()
         self._most_batches = batches_per_launch(config, queue.capacity, lane.captures)
         self._random = random.Random(lane.generator.initial_seed())
@@ -76,15 +80,25 @@ class Trainer(threading.Thread):
     def run(self) -> None:
         with self._lane.active():
             try:
-                before = time.monotonic_ns()
-                while (rollouts := self._queue.take(self._most_batches)) is not None:
-                    waited = time.monotonic_ns() - before
-                    self._train(rollouts, waited)
-                    before = time.monotonic_ns()
-                if self._stats.trace is not None:
-                    self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+                while self._seats.sit() and self._make_updates():
+                    self._spent += self._kept  # they would only grow old until it works again
+                    self._kept.clear()
+                    self._release()
             except Exception as error:
                 self._stats.fail(self.name, error)
+
+    def _make_updates(self) -> bool:
+        """Until it has to leave its seat to others, or, then with False, the queue is closed."""
+        before = time.monotonic_ns()
+        while (rollouts := self._queue.take(self._most_batches)) is not None:
+            if rollouts:
+                self._train(rollouts, time.monotonic_ns() - before)
+                before = time.monotonic_ns()
+            if self._seats.leave():
+                return True
+        if self._stats.trace is not None:
+            self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+        return False
 
     def _train(self, rollouts: list[int], waited: int) -> None:
         begin = time.monotonic_ns()
@@ -187,15 +201,23 @@ class Trainer(threading.Thread):
         return norm
 
     def _capture(self) -> dict[int, Callable[[], None]]:
-        """One graph per number of updates that a launch can have, where the device wants graphs. Capturing runs them,
-        so the weights are put back after."""
+        """One graph per number of updates that a launch can have, where the device wants graphs. Others may train
+        meanwhile, so what runs before the capture changes weights that nobody reads."""
         if not self._lane.captures:
             return {}
-        before, version = self._model.state(), self._model.version
+        model, stand_in = self._model, self._model.stand_in()
+
+        def rehearse(count: int) -> None:
+            self._model = stand_in
+            self._step(count)
+            self._model = model
+
         graphs, batches = {}, 1
         while batches <= self._most_batches:
             count = batches * self._config.reuse
-            graphs[count] = self._lane.capture(lambda count=count: self._step(count))  # type: ignore[misc]
+            graphs[count] = self._lane.capture(
+                lambda count=count: self._step(count),  # type: ignore[misc]
+                lambda count=count: rehearse(count),  # type: ignore[misc]
+            )
             batches *= 2
-        self._model.load(before, version)
         return graphs
