@@ -137,10 +137,8 @@ class Server:
         try:
             news = self._tuning.look(snapshot)
         except (OSError, RuntimeError, MemoryError) as error:
-            self._tuning, news = (
-                None,
-                f"Tuning ends, and the run goes on as it is ({str(error).strip() or repr(error)}).",
-            )
+            self._tuning = None
+            news = f"Tuning ends, and the run goes on as it is ({str(error).strip() or repr(error)})."
         if news is not None:
             self._tell(news)
 

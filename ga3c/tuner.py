@@ -122,11 +122,14 @@ little from five on; it differs by some 80% between such; and it may go on risin
 _NOISE, _NOISE_WEIGHT = 0.05, 6
 """The relative deviation of a window that is assumed at first, and how many windows that assumption counts as."""
 _LEAST_NOISE = 0.01
+_DRIFT, _DRIFT_WINDOWS = 0.05, 30
+"""All settings together become faster or slower by some 5% within so many windows, as the game changes, or other
+programs come and go: what is to be compared is best measured side by side."""
 _HALF_LIFE = 60
-"""A window counts half after so many others: a run's speed drifts."""
-_LEAST_GAIN = 0.01
+"""A window counts half after so many others, as what is fast may change too."""
+_LEAST_GAIN = 0.005
 """A setting that is better by less is not worth a change."""
-_SURE = 1.0
+_SURE = 0.5
 """Standard errors by which a setting must be better to be accepted."""
 _LEAST_HOPE = 0.002
 """Where no candidate promises more than this share of TPS, the accepted setting is left in peace."""
@@ -182,14 +185,14 @@ class Climber:
             why = _evidence(estimate, near.index(best), before)
             self._accepted = best
             near = self._neighbours()
-            following = self._next(near, self._estimate(near))
+            following = self._next(near, self._estimate(near)) or best
             if best == window.setting:
                 return Decision("accepted", why, best, following)
             return Decision("switched", f"{best} is better by now: {why}", best, following)
         following = self._next(near, estimate)
+        if following is None:
+            return Decision("held" if window.setting == before else "rejected", "nothing promises more", before, before)
         if window.setting == before:
-            if following == before:
-                return Decision("held", "nothing promises more", before, following)
             return Decision("measured", "what others are compared with", before, following)
         why = _evidence(estimate, near.index(window.setting), before) if window.setting in near else "it is not near"
         verdict: Verdict = "again" if following in (window.setting, before) else "rejected"
@@ -237,9 +240,10 @@ class Climber:
         asked = np.log2(np.array(settings, np.float64)) - here  # [N, 3]
         speeds = np.log([max(w.tps, 1e-9) for w in self._windows])
         ages = np.arange(len(self._windows))[::-1]
-        noise = self._noise() ** 2 * 2.0 ** (ages / _HALF_LIFE)
+        noise = np.diag(self._noise() ** 2 * 2.0 ** (ages / _HALF_LIFE))
+        drift = _DRIFT**2 * np.exp(-np.abs(ages[:, None] - ages) / _DRIFT_WINDOWS)
         across = _covariance(asked, measured)  # [N, W]
-        weights = np.linalg.solve(_covariance(measured, measured) + np.diag(noise), across.T)  # [W, N]
+        weights = np.linalg.solve(_covariance(measured, measured) + drift + noise, across.T)  # [W, N]
         mean = (speeds - speeds.mean()) @ weights
         first = _covariance(asked, asked[:1])[:, 0] - across @ weights[:, 0]  # with the accepted setting
         doubt = _variance(asked) - np.einsum("nw,wn->n", across, weights)
@@ -264,13 +268,14 @@ class Climber:
         enough = [i for i in known if estimate.gain[i] > max(_LEAST_GAIN, _SURE * estimate.error[i])]
         return near[max(enough, key=lambda i: estimate.gain[i])] if enough else None
 
-    def _next(self, near: Sequence[Setting], estimate: _Estimate) -> Setting:
+    def _next(self, near: Sequence[Setting], estimate: _Estimate) -> Setting | None:
+        """The candidate that promises most, or the accepted setting where that is known less; None where none does."""
         hope = _expected_excess(estimate.gain - _LEAST_GAIN, estimate.error)
         hope[0] = 0.0
         most = int(hope.argmax())
-        if hope[most] < _LEAST_HOPE or estimate.doubt[0] > estimate.doubt[most]:
-            return near[0]
-        return near[most]
+        if hope[most] < _LEAST_HOPE:
+            return None
+        return near[0] if estimate.doubt[0] > estimate.doubt[most] else near[most]
 
 
 def _within_reach(levels: Sequence[int], n: int) -> list[int]:

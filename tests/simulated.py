@@ -84,7 +84,7 @@ SYSTEMS = {
     ),
     "two cores": System(
         Space((8, 16, 24, 32), (1, 2), (1, 2)), Setting(32, 1, 1), cores=12, agent_rate=6, predictor_rate=60,
-        trainer_rate=30, crowding=0.6, interference=0.15, threads=2, sharpness=3,
+        trainer_rate=24, crowding=0.6, interference=0.15, threads=2, sharpness=3,
     ),
     "the ceiling on lag is what limits": System(
         WIDE, Setting(16, 2, 2), cores=40, agent_rate=20, predictor_rate=200, trainer_rate=150, crowding=0.05,

@@ -256,7 +256,6 @@ def test_closing_the_prediction_queue_ends_every_reader(make_queue: Any, in_thre
     assert ended == [None] * 8
     ask(queue, groups[0])
     assert queue.take() is None
-    assert list(queue) == []
 
 
 def test_release_gives_the_pipe_back() -> None:

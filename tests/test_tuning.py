@@ -110,9 +110,9 @@ def test_a_window_with_few_updates_is_longer_and_one_with_a_restart_begins_anew(
     decision = Decision("held", "nothing", START, START)
     script = Script(*[decision] * 5)
     run = Run(Tuning(System(), script, 15.0, tmp_path / "tuning.csv"), updates=0.9)
-    run.go_on(2 + 10 + 33)
+    run.go_on(1 + 10 + 32)
     assert not script.seen
-    run.go_on(3)
+    run.go_on(1)
     assert len(script.seen) == 1
     run.updates = 0.1
     run.go_on(59)
@@ -160,7 +160,7 @@ def test_who_tunes_how(tmp_path: Path) -> None:
     paper = tuning.start(System(), Config(engine=EngineConfig(tune="paper")), path, 0)
     assert paper is not None
     run = Run(paper)
-    run.go_on(1 + 10 + 60)
+    run.go_on(1 + 10 + 59)
     assert not path.exists()
     run.go_on(1)
     assert len(rows(path)) == 1
