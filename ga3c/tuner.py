@@ -129,10 +129,13 @@ _HALF_LIFE = 60
 """A window counts half after so many others, as what is fast may change too."""
 _LEAST_GAIN = 0.005
 """A setting that is better by less is not worth a change."""
-_SURE = 0.5
-"""Standard errors by which a setting must be better to be accepted."""
-_LEAST_HOPE = 0.002
-"""Where no candidate promises more than this share of TPS, the accepted setting is left in peace."""
+_SURE = 0.3
+"""Standard errors by which a setting must be better to be accepted, at first."""
+_WORTH = 0.01
+"""A candidate that promises this share of TPS is tried at once, at first. One that promises less has to wait: at half of
+it the accepted setting is left in peace for another window, at a tenth for nine."""
+_COOLING = 60
+"""After so many windows twice as much is asked of a candidate, to be tried and to be accepted, and so on: the annealing."""
 _LAG_MARGIN = 0.95
 """What is accepted has so much of the permitted lag at most, so that noise alone does not exceed it."""
 
@@ -169,10 +172,16 @@ class Climber:
         self._space = space
         self._accepted = start
         self._windows: list[Window] = []
+        self._patience = 1.0
+        """How much more is asked of a candidate than at first."""
+        self._in_peace = 0
+        """Windows of the accepted setting in a row."""
         self._too_old: set[Setting] = set()
 
     def observe(self, window: Window) -> Decision:
         self._windows = [*self._windows[-4 * _HALF_LIFE :], window]
+        self._patience += 1 / _COOLING
+        self._in_peace = self._in_peace + 1 if window.setting == self._accepted else 0
         if math.isnan(self._lag_limit) and not math.isnan(window.lag):
             self._lag_limit = default_limit(window.lag)
         if window.lag > self._lag_limit:
@@ -185,17 +194,18 @@ class Climber:
             why = _evidence(estimate, near.index(best), before)
             self._accepted = best
             near = self._neighbours()
-            following = self._next(near, self._estimate(near)) or best
+            then = self._next(near, self._estimate(near)) or best
             if best == window.setting:
-                return Decision("accepted", why, best, following)
-            return Decision("switched", f"{best} is better by now: {why}", best, following)
+                return Decision("accepted", why, best, then)
+            return Decision("switched", f"{best} is better by now: {why}", best, then)
         following = self._next(near, estimate)
         if following is None:
-            return Decision("held" if window.setting == before else "rejected", "nothing promises more", before, before)
+            verdict: Verdict = "held" if window.setting == before else "rejected"
+            return Decision(verdict, "nothing promises enough", before, before)
         if window.setting == before:
             return Decision("measured", "what others are compared with", before, following)
         why = _evidence(estimate, near.index(window.setting), before) if window.setting in near else "it is not near"
-        verdict: Verdict = "again" if following in (window.setting, before) else "rejected"
+        verdict = "again" if following in (window.setting, before) else "rejected"
         return Decision(verdict, why, before, following)
 
     # -- the ceiling on lag -------------------------------------------------------------------------------------------
@@ -265,15 +275,17 @@ class Climber:
         """The best of those that were measured, if it is better than the accepted one beyond doubt."""
         measured = {window.setting for window in self._windows}
         known = [i for i, setting in enumerate(near) if i and setting in measured and self._is_below(setting)]
-        enough = [i for i in known if estimate.gain[i] > max(_LEAST_GAIN, _SURE * estimate.error[i])]
+        least = np.maximum(_LEAST_GAIN, _SURE * self._patience * estimate.error)
+        enough = [i for i in known if estimate.gain[i] > least[i]]
         return near[max(enough, key=lambda i: estimate.gain[i])] if enough else None
 
     def _next(self, near: Sequence[Setting], estimate: _Estimate) -> Setting | None:
-        """The candidate that promises most, or the accepted setting where that is known less; None where none does."""
+        """The candidate that promises most, or the accepted setting where that is known less; None where it is to be
+        left in peace."""
         hope = _expected_excess(estimate.gain - _LEAST_GAIN, estimate.error)
         hope[0] = 0.0
         most = int(hope.argmax())
-        if hope[most] < _LEAST_HOPE:
+        if hope[most] * max(1, self._in_peace) < _WORTH * self._patience:
             return None
         return near[0] if estimate.doubt[0] > estimate.doubt[most] else near[most]
 
@@ -287,18 +299,21 @@ def _within_reach(levels: Sequence[int], n: int) -> list[int]:
 def _covariance(a: Floats, b: Floats) -> Floats:
     """How the speeds at settings [N, 3] and [M, 3] hang together: [N, M]."""
     distance = np.sqrt(3.0 * np.square(a[:, None] - b).sum(axis=2)) / _SCALE
-    return _SWING**2 * (1.0 + distance) * np.exp(-distance) + _TREND**2 * (a @ b.T)
+    together: Floats = _SWING**2 * (1.0 + distance) * np.exp(-distance) + _TREND**2 * (a @ b.T)
+    return together
 
 
 def _variance(a: Floats) -> Floats:
-    return _SWING**2 + _TREND**2 * np.square(a).sum(axis=1)
+    alone: Floats = _SWING**2 + _TREND**2 * np.square(a).sum(axis=1)
+    return alone
 
 
 def _expected_excess(mean: Floats, error: Floats) -> Floats:
     """The mean of what lies above zero, of normal distributions."""
     z = mean / error
     below = np.array([0.5 * math.erfc(-x / math.sqrt(2.0)) for x in z])
-    return mean * below + error * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    excess: Floats = mean * below + error * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return excess
 
 
 def _evidence(estimate: _Estimate, number: int, accepted: Setting) -> str:
