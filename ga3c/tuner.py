@@ -132,10 +132,10 @@ _LEAST_GAIN = 0.005
 _SURE = 0.3
 """Standard errors by which a setting must be better to be accepted, at first."""
 _WORTH = 0.01
-"""A candidate that promises this share of TPS is tried at once, at first. One that promises less has to wait: at half of
-it the accepted setting is left in peace for another window, at a tenth for nine."""
+"""A candidate that promises this share of TPS is tried at once, at first. One that promises less has to wait: with half
+of it the accepted setting is left in peace for another window, with a tenth for nine."""
 _COOLING = 60
-"""After so many windows twice as much is asked of a candidate, to be tried and to be accepted, and so on: the annealing."""
+"""After so many windows twice as much is asked of a candidate, to be tried and to be accepted: the annealing."""
 _LAG_MARGIN = 0.95
 """What is accepted has so much of the permitted lag at most, so that noise alone does not exceed it."""
 

@@ -11,7 +11,7 @@ from simulated import SYSTEMS, System, numbers
 from ga3c.tuner import Climber, Decision, PaperTuner, Setting, Space, Steps, Tuner, Window, default_limit
 
 NOISE = 0.05
-MOVES, MOST_WINDOWS = 30, 75
+MOVES, MOST_WINDOWS = 30, 100
 JUDGED = ("accepted", "switched", "rejected", "retreated")
 SPACE = Space((8, 16, 24, 32), numbers(4), numbers(4))
 
