@@ -134,7 +134,7 @@ _SURE = 0.3
 _WORTH = 0.01
 """A candidate that promises this share of TPS is tried at once, at first. One that promises less has to wait: with half
 of it the accepted setting is left in peace for another window, with a tenth for nine."""
-_COOLING = 60
+_COOLING = 120
 """After so many windows twice as much is asked of a candidate, to be tried and to be accepted: the annealing."""
 _LAG_MARGIN = 0.95
 """What is accepted has so much of the permitted lag at most, so that noise alone does not exceed it."""
