@@ -125,6 +125,8 @@ _LEAST_NOISE = 0.01
 _DRIFT, _DRIFT_WINDOWS = 0.05, 30
 """All settings together become faster or slower by some 5% within so many windows, as the game changes, or other
 programs come and go: what is to be compared is best measured side by side."""
+_BREAK = 0.25
+"""When two windows of the accepted setting differ so much from those before, what was measured until then is void."""
 _HALF_LIFE = 60
 """A window counts half after so many others, as what is fast may change too."""
 _LEAST_GAIN = 0.005
@@ -186,6 +188,7 @@ class Climber:
             self._lag_limit = default_limit(window.lag)
         if window.lag > self._lag_limit:
             return self._retreat(window)
+        self._forget_what_is_void()
         near = self._neighbours()
         estimate = self._estimate(near)
         before = self._accepted
@@ -233,6 +236,17 @@ class Climber:
     def _may_exceed(self, setting: Setting) -> bool:
         """Lag grows with all three numbers: what has no less of any than a setting that was too old is no better."""
         return any(all(n >= m for n, m in zip(setting, old, strict=True)) for old in self._too_old)
+
+    def _forget_what_is_void(self) -> None:
+        """Begins anew where the run has become another: a different level of the game, or of what else runs here."""
+        own = [i for i, window in enumerate(self._windows) if window.setting == self._accepted]
+        if len(own) < 4:
+            return
+        logs = [math.log(max(self._windows[i].tps, 1e-9)) for i in own]
+        usual = sum(logs[:-2]) / len(logs[:-2])
+        if min(logs[-2:]) > usual + _BREAK or max(logs[-2:]) < usual - _BREAK:
+            self._windows = self._windows[own[-2] :]
+            self._patience = 1.0
 
     # -- what is believed ---------------------------------------------------------------------------------------------
 

@@ -111,10 +111,10 @@ def before(course: Course, window: Window) -> Setting:
 def test_equal_settings_are_left_alone_in_the_end() -> None:
     tuner, noise = Climber(SPACE, Setting(32, 1, 1), math.inf), random.Random(5)
     following, held = Setting(32, 1, 1), 0
-    for _ in range(120):
+    for _ in range(240):
         decision = tuner.observe(Window(following, noise.gauss(100, 1), 500, 3))
         following, held = decision.next, held + (decision.verdict == "held")
-    assert held > 40
+    assert held > 80, "a third of the time"
 
 
 def test_a_change_of_speed_is_followed() -> None:
