@@ -158,12 +158,12 @@ def train(arguments: Sequence[str]) -> None:
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
     """The settings of a run: the preset's, and over them what was typed."""
 
-    def without_steps(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
+    def adjust(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
         # A preset's number of steps is for runs that are given no limit of their own.
         run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
         return dataclasses.replace(defaults, run=run)
 
-    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=without_steps)
+    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
 
 
 def resume(arguments: Sequence[str]) -> None:

@@ -140,6 +140,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads", "a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared"]
 GPU_SYSTEMS: tuple[SystemName, ...] = ("a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared")
 """Those that keep every agent's model on a CUDA device."""
+TuneName = Literal["off", "on", "paper"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class EngineConfig:
     device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
-    """Agents that play at once (the paper's N_A)."""
+    """Agents that play at once (the paper's N_A); with --tune on, the most of them."""
     workers: int = 0
     """Processes that share the agents among them (0: as many as the cores serve best)."""
     predictors: int = 2
@@ -171,6 +172,13 @@ class EngineConfig:
     """Threads inside one torch operation on the CPU (0: chosen by the machine)."""
     restarts: int = 10
     """Agent processes may fail so many times before the run stops."""
+    tune: TuneName = "off"
+    """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on: by
+    comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if TPS rose."""
+    tune_seconds: float = 0.0
+    """Seconds for which --tune measures a setting (0: 15, or 60 with paper)."""
+    lag_limit: float = 0.0
+    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first)."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")
@@ -181,6 +189,8 @@ class EngineConfig:
         _require(1 <= self.queue <= 1_000_000, "queue", self.queue, "between 1 and 1000000")
         _require(0 <= self.torch_threads <= 1024, "torch_threads", self.torch_threads, "between 0 and 1024")
         _require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
+        _require(0 <= self.tune_seconds <= 3600, "tune_seconds", self.tune_seconds, "between 0 and 3600")
+        _require(0 <= self.lag_limit < math.inf, "lag_limit", self.lag_limit, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -238,7 +248,8 @@ class Config:
             only = "cuda" if system in GPU_SYSTEMS else "cpu"
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
-        for name in ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse"):
+        unused = ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune", "tune_seconds")
+        for name in (*unused, "lag_limit"):
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
         for name in ("batch_rollouts", "reuse"):

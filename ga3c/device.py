@@ -170,11 +170,14 @@ class Lane:
         compiled: Callable[P, R] = torch.compile(function, fullgraph=True, dynamic=False)
         return compiled
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Makes a step quick to run again and again. On CUDA this runs it a few times first: mind what it changes."""
-        return self.capture_each([step])[0]
+    def capture(self, step: Callable[[], None], rehearse: Callable[[], None] | None = None) -> Callable[[], None]:
+        """Makes a step quick to run again and again. On CUDA this runs it a few times first, or `rehearse`, which does
+        the same work but changes nothing that matters."""
+        return self.capture_each([step], [rehearse or step])[0]
 
-    def capture_each(self, steps: Sequence[Callable[[], None]]) -> list[Callable[[], None]]:
+    def capture_each(
+        self, steps: Sequence[Callable[[], None]], rehearsals: Sequence[Callable[[], None]] | None = None
+    ) -> list[Callable[[], None]]:
         """The same for steps that will always run one after the other, in this order. A step may use whatever those
         before it have made, autograd's graph included."""
         if self._stream is None:
@@ -183,8 +186,8 @@ class Lane:
             self._stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(self._stream):
                 for _ in range(3):
-                    for step in steps:
-                        step()
+                    for rehearse in rehearsals or steps:
+                        rehearse()
             self._stream.synchronize()
             replays = [self._captured(step) for step in steps]
             torch.cuda.synchronize(self.device)

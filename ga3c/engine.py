@@ -1,5 +1,6 @@
-"""GA3C: builds the parts of the paper's figure 1, connects, starts and stops them."""
+"""GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,16 +9,21 @@ import torch
 from ga3c import device, machine, nets
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
-from ga3c.config import Config
+from ga3c.config import Config, EngineConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.learn import schedules
 from ga3c.model import Model
 from ga3c.predictor import Predictor
 from ga3c.queues import TrainingQueue
+from ga3c.seats import Seats
 from ga3c.stats import Gauges, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trace import SpanRing, Tracer
 from ga3c.trainer import Trainer, batches_per_launch
+from ga3c.tuner import Setting, Space
+
+_MOST_THREADS = 16
+"""Predictors or trainers that a run gets to at most by itself: as far as the paper's figure 3 goes."""
 
 
 class Ga3c:
@@ -27,13 +33,16 @@ class Ga3c:
         """`start` is the number of steps that a resumed run has behind it."""
         engine, learn = config.engine, config.learn
         self._config = config
-        where = device.choose(engine.device)
+        self._where = where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
 
         workers = engine.workers or default_workers(engine.agents, where)
-        seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
+        self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
-        self.pool = AgentPool(spec, config.env, engine.agents, workers, engine.prediction_batch, seed, logs, traced)
+        self.pool = AgentPool(
+            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced
+        )
+        self.space = space_for(engine, self.pool.levels, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
@@ -41,7 +50,7 @@ class Ga3c:
         # that much, whoever waits for room waits for a trainer that has work.
         kept = learn.reuse_window if learn.reuse > 1 else 0
         held = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
-        spare_blocks = self.training_queue.capacity + engine.trainers * held + batch + self.pool.max_agents
+        spare_blocks = self.training_queue.capacity + self.space.trainers[-1] * held + batch + self.pool.max_agents
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(
@@ -50,33 +59,70 @@ class Ga3c:
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
+        self._changing = threading.Lock()
+        self._started = self._stopped = False
+        self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
+        self.predictors = [self._predictor(n) for n in range(engine.predictors)]
+        self.trainers = [self._trainer(n) for n in range(engine.trainers)]
 
-        def lane(number: int, urgent: bool) -> device.Lane:
-            return device.Lane(where, seed * 1000 + number, urgent, engine.fuse)
+    def _predictor(self, number: int) -> Predictor:
+        return Predictor(
+            number, self.pool, self._frames, self.training_queue, self.store, self.model,
+            self._lane(number, urgent=True), self.stats, self._predictor_seats,
+        )  # fmt: skip
 
-        self.predictors = [
-            Predictor(
-                n, self.pool, self._frames, self.training_queue, self.store, self.model, lane(n, urgent=True),
-                self.stats,
-            )
-            for n in range(engine.predictors)
-        ]  # fmt: skip
-        self.trainers = [
-            Trainer(
-                n, self.training_queue, self.store, self.model, lane(500 + n, urgent=False), self.stats, learn,
-                self._rates,
-            )
-            for n in range(engine.trainers)
-        ]  # fmt: skip
+    def _trainer(self, number: int) -> Trainer:
+        return Trainer(
+            number, self.training_queue, self.store, self.model, self._lane(500 + number, urgent=False), self.stats,
+            self._config.learn, self._rates, self._trainer_seats, late=self._started,
+        )  # fmt: skip
+
+    def _lane(self, number: int, urgent: bool) -> device.Lane:
+        return device.Lane(self._where, self._seed * 1000 + number, urgent, self._config.engine.fuse)
 
     @property
     def rings(self) -> Sequence[SpanRing]:
         return self.pool.slots.rings
 
     def start(self) -> None:
-        self.pool.start()
-        for thread in (*self.predictors, *self.trainers):
+        with self._changing:
+            self.pool.start()
+            self._started = True
+            for thread in (*self.predictors, *self.trainers):
+                thread.start()
+
+    # -- how many there are -------------------------------------------------------------------------------------------
+
+    @property
+    def setting(self) -> Setting:
+        """How many agents play, and how many predictors and trainers work."""
+        return Setting(self.pool.playing, self._predictor_seats.count, self._trainer_seats.count)
+
+    def set(self, setting: Setting) -> None:
+        """Changes the numbers to others in `space`, while all goes on: agents pause or play again, threads rest or work
+        again, and where there are not enough of them new ones are built here before they join the others."""
+        if self.space.nearest(setting) != setting:
+            raise ValueError(f"{setting} is not among the settings that this run has room for")
+        with self._changing:
+            if self._stopped:
+                return
+            while len(self.predictors) < setting.predictors:
+                self.predictors.append(self._predictor(len(self.predictors)))
+                self._start_late(self.predictors[-1])
+            while len(self.trainers) < setting.trainers:
+                self.trainers.append(self._trainer(len(self.trainers)))
+                self._start_late(self.trainers[-1])
+            self.pool.play(setting.agents)
+            # Who waits for work is woken, to look whether to leave.
+            self.pool.queue.nudge(self._predictor_seats.set(setting.predictors))
+            if self._trainer_seats.set(setting.trainers):
+                self.training_queue.nudge()
+
+    def _start_late(self, thread: threading.Thread) -> None:
+        if self._started:
             thread.start()
+
+    # -- supervision --------------------------------------------------------------------------------------------------
 
     def all_act(self) -> bool:
         return bool((self.pool.slots.stepping_ns > 0).all())
@@ -94,30 +140,45 @@ class Ga3c:
         return self.pool.pids()
 
     def stop(self, patience: float) -> None:
-        """Closing the queues is what ends the threads."""
-        self.pool.queue.close()
-        self.training_queue.close()
-        self.store.close()
-        for thread in (*self.predictors, *self.trainers):
-            if thread.ident is not None:  # it was started
-                thread.join()
-        self.pool.stop(patience)
-        self._frames.close()
+        """Closing the seats and the queues is what ends the threads."""
+        with self._changing:
+            self._stopped = True
+            for part in (self._predictor_seats, self._trainer_seats, self.pool.queue, self.training_queue, self.store):
+                part.close()
+            for thread in (*self.predictors, *self.trainers):
+                if thread.ident is not None:  # it was started
+                    thread.join()
+            self.pool.stop(patience)
+            self._frames.close()
 
     def _rates(self) -> tuple[float, float]:
         return schedules.rates(self._config.learn, self.stats.progress)
 
     def _gauges(self) -> Gauges:
-        engine, slots = self._config.engine, self.pool.slots
+        setting, slots = self.setting, self.pool.slots
         return Gauges(
             prediction_queue=self.pool.queue.waiting(),
             training_queue=len(self.training_queue),
-            agents=engine.agents,
-            predictors=engine.predictors,
-            trainers=engine.trainers,
+            agents=setting.agents,
+            predictors=setting.predictors,
+            trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
         )
+
+
+def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) -> Space:
+    """What the numbers may become while a run goes on. Memory is taken for the most of them, so without tuning there is
+    room for no more than was asked for."""
+    most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
+    # A trainer that is compiled takes its time, and the others' too: with --fuse there are no more than at the start.
+    compiles = engine.fuse and where.type == "cuda"
+    trainers = engine.trainers if compiles else max(most, engine.trainers)
+    return Space(
+        agents=tuple(agents),
+        predictors=tuple(range(1, max(most, engine.predictors) + 1)),
+        trainers=tuple(range(1, trainers + 1)),
+    )
 
 
 def default_workers(agents: int, where: torch.device) -> int:

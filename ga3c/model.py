@@ -41,6 +41,14 @@ class Model:
         if self._halved is not None:
             self._halved.copy_(self.weights)
 
+    def stand_in(self) -> "Model":
+        """Takes steps as this model does, but on weights and statistics that nobody reads."""
+        other = copy.copy(self)
+        other.weights = self.weights.clone()
+        other.optimiser = copy.deepcopy(self.optimiser)  # with weights of its own
+        other._halved = None if self._halved is None else self._halved.clone()
+        return other
+
     def reader(self) -> Network:
         """A network over the shared weights, for predictions."""
         network = self.learner().requires_grad_(False)

@@ -15,6 +15,7 @@ from ga3c.device import Lane, SharedFrames
 from ga3c.model import Model
 from ga3c.preprocess import ScreenPreprocessor
 from ga3c.queues import Request, TrainingQueue
+from ga3c.seats import Seats
 from ga3c.stats import Ended, Stats
 from ga3c.store import Closed, ExperienceStore, Placement
 from ga3c.trace import Tracer, Track
@@ -50,7 +51,9 @@ class Predictor(threading.Thread):
         model: Model,
         lane: Lane,
         stats: Stats,
+        seats: Seats | None = None,
     ) -> None:
+        """It works while it has one of the `seats`, where it shares them with others, and else always."""
         super().__init__(name=f"predictor-{number}")
         self._pool = pool
         self._slots = pool.slots
@@ -61,6 +64,7 @@ class Predictor(threading.Thread):
         self._model = model
         self._lane = lane
         self._stats = stats
+        self._seats = seats or Seats(1)
         self._track = Track("predictors", self.name)
         self._network = model.reader()
         spec, max_agents = pool.spec, pool.max_agents
@@ -76,17 +80,25 @@ class Predictor(threading.Thread):
     def run(self) -> None:
         with torch.inference_mode(), self._lane.active():
             try:
-                before = time.monotonic_ns()
-                for requests in self._prediction_queue:
-                    waited = time.monotonic_ns() - before
-                    self._predict(requests, waited)
-                    before = time.monotonic_ns()
-                if self._stats.trace is not None:
-                    self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+                while self._seats.sit() and self._answer_requests():
+                    pass
             except Closed:
                 pass  # the run ends while this thread waited for room
             except Exception as error:
                 self._stats.fail(self.name, error)
+
+    def _answer_requests(self) -> bool:
+        """Until it has to leave its seat to others, or, then with False, the queue is closed."""
+        before = time.monotonic_ns()
+        while (requests := self._prediction_queue.take()) is not None:
+            if requests:
+                self._predict(requests, time.monotonic_ns() - before)
+                before = time.monotonic_ns()
+            if self._seats.leave():
+                return True
+        if self._stats.trace is not None:
+            self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+        return False
 
     def _predict(self, requests: Sequence[Request], waited: int) -> None:
         begin = time.monotonic_ns()

@@ -6,12 +6,12 @@ import sys
 import termios
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ga3c.agents.slots import REQUEST, Group
 
-_CLOSE = 0xFFFFFFFF
+_CLOSE, _NUDGE = 0xFFFFFFFF, 0xFFFFFFFE
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,31 @@ class PredictionQueue:
         self._lock = threading.Lock()
         self._incarnations = [0] * len(groups)
         self._taken = [False] * len(groups)
+        self._paused: set[int] = set()
+        self._kept_back: dict[int, int] = {}
+        """Groups whose requests are kept back while they are paused, and the incarnation of each."""
         self._closed = False
-
-    def __iter__(self) -> Iterator[list[Request]]:
-        """Batches of waiting requests, until the queue is closed."""
-        while (requests := self.take()) is not None:
-            if requests:
-                yield requests
 
     def take(self) -> list[Request] | None:
         """Waits for requests and takes all that wait, up to the limit; None once the queue is closed.
 
-        Empty when all that was read came from processes that have died since.
+        Empty after a nudge, or when all that was read came from processes that are paused or have died since.
         """
         data = os.read(self._read_fd, REQUEST.size * self._max_requests)
         taken = []
+        nudged = False
         with self._lock:
             for number, incarnation in REQUEST.iter_unpack(data):
-                if number == _CLOSE:
+                if number == _CLOSE or (number == _NUDGE and nudged):
                     # One token wakes one reader: pass it on, so that every other wakes too.
-                    os.write(self.write_fd, REQUEST.pack(_CLOSE, 0))
-                elif incarnation == self._incarnations[number]:
+                    os.write(self.write_fd, REQUEST.pack(number, 0))
+                elif number == _NUDGE:
+                    nudged = True
+                elif incarnation != self._incarnations[number]:
+                    continue
+                elif number in self._paused:
+                    self._kept_back[number] = incarnation
+                else:
                     self._taken[number] = True
                     taken.append(Request(self._groups[number], incarnation))
             return None if self._closed else taken
@@ -86,6 +90,23 @@ class PredictionQueue:
         with self._lock:
             for group in groups:
                 self._incarnations[group.number] = incarnation
+                self._kept_back.pop(group.number, None)
+
+    def pause(self, groups: Sequence[Group]) -> None:
+        """Exactly these groups get no answer from now on. What others were kept waiting with is asked anew."""
+        with self._lock:
+            self._paused = {group.number for group in groups}
+            for number in [number for number in self._kept_back if number not in self._paused]:
+                os.write(self.write_fd, REQUEST.pack(number, self._kept_back.pop(number)))
+
+    def is_kept_back(self, group: Group) -> bool:
+        """Whether the group has asked since it was paused."""
+        return group.number in self._kept_back
+
+    def nudge(self, readers: int) -> None:
+        """Makes so many readers return from `take`, with nothing if nothing is there."""
+        for _ in range(readers):
+            os.write(self.write_fd, REQUEST.pack(_NUDGE, 0))
 
     def is_taken(self, groups: Sequence[Group]) -> bool:
         """Whether a predictor holds a request of these groups right now."""
@@ -116,6 +137,7 @@ class TrainingQueue:
         self._batch = batch
         self._rollouts: deque[int] = deque()
         self._condition = threading.Condition()
+        self._nudges = 0
         self._closed = False
 
     def __len__(self) -> int:
@@ -134,16 +156,27 @@ class TrainingQueue:
 
     def take(self, most: int = 1) -> list[int] | None:
         """Waits for a full batch and takes it, or 2, 4 and so on up to `most` where so many wait already; None once the
-        queue is closed."""
+        queue is closed, and nothing where the wait was ended by `nudge`."""
         with self._condition:
-            self._condition.wait_for(lambda: self._closed or len(self._rollouts) >= self._batch)
+            nudges = self._nudges
+            self._condition.wait_for(
+                lambda: self._closed or len(self._rollouts) >= self._batch or self._nudges != nudges
+            )
             if self._closed:
                 return None
+            if len(self._rollouts) < self._batch:
+                return []
             count = min(most, len(self._rollouts) // self._batch)
             count = 1 << (count.bit_length() - 1)
             rollouts = [self._rollouts.popleft() for _ in range(count * self._batch)]
             self._condition.notify_all()
             return rollouts
+
+    def nudge(self) -> None:
+        """Ends the waits of all who take, with nothing."""
+        with self._condition:
+            self._nudges += 1
+            self._condition.notify_all()
 
     def close(self) -> None:
         """Ends every producer and consumer, also those that block now."""

@@ -1,5 +1,5 @@
-"""A run's folder: config.toml, metrics.csv, episodes.csv, TensorBoard events, logs, checkpoints, and trace.json where
-one was asked for."""
+"""A run's folder: config.toml, metrics.csv, episodes.csv, TensorBoard events, logs, checkpoints, tuning.csv where the
+run tunes itself, and trace.json where one was asked for."""
 
 import fcntl
 import os
@@ -22,6 +22,7 @@ class RunFolder:
         self.events = path / "tensorboard"
         self.logs = path / "logs"
         self.trace = path / "trace.json"
+        self.tuning = path / "tuning.csv"
         self._config = path / "config.toml"
 
     @staticmethod
@@ -46,7 +47,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self.lock()
         self.check_new()
-        for name in ("metrics.csv", "episodes.csv"):
+        for name in ("metrics.csv", "episodes.csv", "tuning.csv"):
             (self.path / name).unlink(missing_ok=True)
         self.write_config(config)
 

@@ -18,6 +18,7 @@ from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
 from ga3c.stats import Counters, Episode, Snapshot
 from ga3c.system import System
+from ga3c.tuning import Tuning
 
 _TICK = 0.1
 """Seconds between looks at the processes and the limits."""
@@ -32,8 +33,10 @@ _PATIENCE = 2.0
 class Server:
     """One run of one system."""
 
-    def __init__(self, config: Config, system: System, folder: RunFolder) -> None:
+    def __init__(self, config: Config, system: System, folder: RunFolder, tuning: Tuning | None = None) -> None:
+        """`tuning` changes the system while it runs, by the records that are taken here."""
         self.config = config
+        self._tuning = tuning
         self.system = system
         self.stats = system.stats
         self._folder = folder
@@ -87,6 +90,7 @@ class Server:
             if now >= next_record:
                 next_record = now + _RECORD
                 snapshot = self._record()
+                self._tune(snapshot)
                 if now >= next_checkpoint:
                     next_checkpoint = now + self.config.run.checkpoint_seconds
                     self._save(snapshot)
@@ -126,6 +130,17 @@ class Server:
         if failure.last_words and not self._shown_traceback:
             self._shown_traceback = True
             self._tell(failure.last_words)
+
+    def _tune(self, snapshot: Snapshot) -> None:
+        if self._tuning is None:
+            return
+        try:
+            news = self._tuning.look(snapshot)
+        except (OSError, RuntimeError, MemoryError) as error:
+            self._tuning = None
+            news = f"Tuning ends, and the run goes on as it is ({str(error).strip() or repr(error)})."
+        if news is not None:
+            self._tell(news)
 
     def _shut_down(self) -> None:
         """Ends every thread and process."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from ga3c import checkpoint, device, envs, presets
+from ga3c import checkpoint, device, envs, presets, tuning
 from ga3c.a3c.system import A3c
 from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, SystemName, Ui
 from ga3c.engine import Ga3c
@@ -69,6 +69,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     except ValueError as error:
         raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
     trim(path, counters.steps)
+    tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
     _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
 
@@ -79,7 +80,10 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda)
     try:
-        return Server(config, (Ga3c if central else A3c)(config, spec, folder.logs, start), folder)
+        if not central:
+            return Server(config, A3c(config, spec, folder.logs, start), folder)
+        system = Ga3c(config, spec, folder.logs, start)
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start))
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error

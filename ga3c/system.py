@@ -7,6 +7,7 @@ from ga3c.agents.processes import Failure
 from ga3c.model import Model
 from ga3c.stats import Stats
 from ga3c.trace import SpanRing
+from ga3c.tuner import Setting, Space
 
 
 class System(Protocol):
@@ -44,3 +45,19 @@ class System(Protocol):
 
     def stop(self, patience: float) -> None:
         """Ends every thread and process; agents that do not end by themselves in so many seconds, by force."""
+
+
+class Tunable(Protocol):
+    """A system whose numbers of agents, predictors and trainers may change while it runs."""
+
+    @property
+    def space(self) -> Space:
+        """What they may be."""
+
+    @property
+    def setting(self) -> Setting:
+        """What they are."""
+
+    def set(self, setting: Setting) -> None:
+        """Changes them; nothing is lost and nobody waits for it. A RuntimeError or MemoryError says that there is no
+        room for more."""

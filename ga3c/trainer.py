@@ -1,5 +1,6 @@
 """The trainer: a thread that takes rollouts from the training queue and makes updates of the model from them."""
 
+import functools
 import random
 import threading
 import time
@@ -15,6 +16,7 @@ from ga3c.learn.losses import Loss, actor_critic_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
 from ga3c.model import Model, flat_gradient
 from ga3c.queues import TrainingQueue
+from ga3c.seats import Seats
 from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
 from ga3c.store import ExperienceStore
 from ga3c.trace import Track
@@ -44,8 +46,11 @@ class Trainer(threading.Thread):
         stats: Stats,
         config: LearnConfig,
         rates: Callable[[], tuple[float, float]],
+        seats: Seats | None = None,
+        late: bool = False,
     ) -> None:
-        """`rates` gives the learning rate and the entropy weight that hold now."""
+        """`rates` gives the learning rate and the entropy weight that hold now. It works while it has one of the
+        `seats`, where it shares them with others, and else always. Who comes `late` finds others at work already."""
         super().__init__(name=f"trainer-{number}")
         self._queue = queue
         self._store = store
@@ -55,6 +60,7 @@ class Trainer(threading.Thread):
         self._track = Track("trainers", self.name)
         self._config = config
         self._rates = rates
+        self._seats = seats or Seats(1)
         self._network = model.learner()
         self._most_batches = batches_per_launch(config, queue.capacity, lane.captures)
         self._random = random.Random(lane.generator.initial_seed())
@@ -71,20 +77,30 @@ class Trainer(threading.Thread):
         self._rows, self._read = self._host_table.numpy(), self._host_reports.numpy()
         self._loss = lane.fuse(self._loss_of)
         self._apply = lane.fuse(self._clip_and_step)
-        self._graphs = self._capture()
+        self._graphs = self._capture(late)
 
     def run(self) -> None:
         with self._lane.active():
             try:
-                before = time.monotonic_ns()
-                while (rollouts := self._queue.take(self._most_batches)) is not None:
-                    waited = time.monotonic_ns() - before
-                    self._train(rollouts, waited)
-                    before = time.monotonic_ns()
-                if self._stats.trace is not None:
-                    self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+                while self._seats.sit() and self._make_updates():
+                    self._spent += self._kept  # they would only grow old until it works again
+                    self._kept.clear()
+                    self._release()
             except Exception as error:
                 self._stats.fail(self.name, error)
+
+    def _make_updates(self) -> bool:
+        """Until it has to leave its seat to others, or, then with False, the queue is closed."""
+        before = time.monotonic_ns()
+        while (rollouts := self._queue.take(self._most_batches)) is not None:
+            if rollouts:
+                self._train(rollouts, time.monotonic_ns() - before)
+                before = time.monotonic_ns()
+            if self._seats.leave():
+                return True
+        if self._stats.trace is not None:
+            self._stats.trace.add(self._track, before, ("wait", time.monotonic_ns()))
+        return False
 
     def _train(self, rollouts: list[int], waited: int) -> None:
         begin = time.monotonic_ns()
@@ -184,16 +200,26 @@ class Trainer(threading.Thread):
         self._model.step(gradient, learning_rate)
         return norm
 
-    def _capture(self) -> dict[int, Callable[[], None]]:
-        """One graph per number of updates that a launch can have, where the device wants graphs. Capturing runs them,
-        so the weights are put back after."""
+    def _capture(self, late: bool) -> dict[int, Callable[[], None]]:
+        """One graph per number of updates that a launch can have, where the device wants graphs. What runs before each
+        capture changes weights, so they are put back after; or, where others train meanwhile, nobody reads them."""
         if not self._lane.captures:
             return {}
-        before, version = self._model.state(), self._model.version
+        model, version = self._model, self._model.version
+        rehearsed = model.stand_in() if late else model
+        before = rehearsed.state()
         graphs, batches = {}, 1
         while batches <= self._most_batches:
             count = batches * self._config.reuse
-            graphs[count] = self._lane.capture(lambda count=count: self._step(count))  # type: ignore[misc]
+            step, rehearse = functools.partial(self._step, count), functools.partial(self._rehearse, count, rehearsed)
+            graphs[count] = self._lane.capture(step, rehearse)
             batches *= 2
-        self._model.load(before, version)
+        if not late:
+            model.load(before, version)
         return graphs
+
+    def _rehearse(self, count: int, model: Model) -> None:
+        """The work of `_step`, on another model."""
+        own, self._model = self._model, model
+        self._step(count)
+        self._model = own

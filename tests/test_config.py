@@ -57,6 +57,8 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "queue": [0, 1_000_001],
         "torch_threads": [-1, 1025],
         "restarts": [-1],
+        "tune_seconds": [-1.0, 3601.0, math.nan],
+        "lag_limit": [-0.1, math.inf, math.nan],
     },
     "run": {
         "steps": [-1],
@@ -180,3 +182,11 @@ def test_rollouts_are_used_again_only_with_something_against_their_age() -> None
 
 def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults() -> None:
     assert parse_train(["CartPole-v1", "--reuse", "2"]).learn.reuse == 2
+
+
+def test_training_tunes_itself_where_that_is_asked_for() -> None:
+    assert parse_train(["CartPole-v1"]).engine.tune == "off"
+    assert parse_train(["CartPole-v1", "--tune", "on"]).engine.tune == "on"
+    assert parse_train(["CartPole-v1", "--preset", "paper", "--tune", "paper"]).engine.tune == "paper"
+    with pytest.raises(UserError, match=r"^--tune is on, but must be left out: --system a3c-cpu has no use for it\.$"):
+        Config(engine=EngineConfig("a3c-cpu", "cpu", 4, tune="on"), learn=LearnConfig())

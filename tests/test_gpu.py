@@ -6,6 +6,7 @@ that all but the capture itself is tested everywhere.
 
 import dataclasses
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import FINAL, FIRST, TERMINAL
 from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.device import Lane, SharedFrames
+from ga3c.engine import Ga3c
 from ga3c.envs.spec import EnvSpec
 from ga3c.model import Model
 from ga3c.predictor import Predictor
@@ -30,6 +32,7 @@ from ga3c.runfolder import RunFolder
 from ga3c.stats import Gauges, Stats
 from ga3c.store import ExperienceStore
 from ga3c.trainer import Trainer
+from ga3c.tuner import Setting
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("full_precision")]
 CPU = torch.device("cpu")
@@ -51,10 +54,12 @@ class ReplayedLane(Lane):
     def host_buffer(self, *shape: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
 
-    def capture_each(self, steps: Sequence[Callable[[], None]]) -> list[Callable[[], None]]:
+    def capture_each(
+        self, steps: Sequence[Callable[[], None]], rehearsals: Sequence[Callable[[], None]] | None = None
+    ) -> list[Callable[[], None]]:
         for _ in range(4):
-            for step in steps:
-                step()
+            for rehearse in rehearsals or steps:
+                rehearse()
         return list(steps)
 
 
@@ -286,6 +291,34 @@ def test_a_captured_update_is_the_plain_update(
     assert 3.0 < ours.lag < ours.lag_max <= 8.0 + 2.0
     if kind == "fused":
         assert graphs.trainer._loss != graphs.trainer._loss_of, "nothing was compiled"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_numbers_change_on_the_gpu_while_it_trains(tmp_path: Path, preset: presets.Preset, wait_until: Any) -> None:
+    config = session.base_config("ALE/Pong-v5", preset, "cuda")
+    engine = dataclasses.replace(config.engine, agents=32, workers=4, predictors=1, trainers=1, tune="on")
+    system = session.build(dataclasses.replace(config, engine=engine), RunFolder(tmp_path), start=0).system
+    assert isinstance(system, Ga3c)
+    chance, everywhere = random.Random(1), system.store.free + 32
+    system.start()
+    try:
+        for _ in range(12):
+            system.set(Setting._make(chance.choice(levels[:4]) for levels in system.space.levels))
+            steps, updates = system.stats.steps + 2000, system.model.version
+            wait_until(lambda steps=steps: system.stats.failure or system.stats.steps >= steps, seconds=60.0)
+            wait_until(lambda updates=updates: system.stats.failure or system.model.version > updates, seconds=60.0)
+            assert system.stats.failure is None, system.stats.failure
+        system.pool.queue.close()
+        system._predictor_seats.close()
+        for predictor in system.predictors:
+            predictor.join(20)
+    finally:
+        system.stop(5.0)
+    kept = [trainer._kept for trainer in system.trainers]
+    places = [system.store._free, system.store._block.tolist(), system.training_queue._rollouts, *kept]
+    assert sorted(block for place in places for block in place) == list(range(everywhere))
+    assert all(bool(tensor.isfinite().all()) for tensor in system.model.state().values())
 
 
 @pytest.mark.parametrize("net", NETS)

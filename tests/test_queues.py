@@ -53,7 +53,7 @@ def test_requests_of_threads_are_conserved(make_queue: Any, in_threads: Threads,
             assert answered[number].acquire(timeout=20)
 
     def predictor(number: int) -> None:
-        for requests in queue:
+        for requests in iter(queue.take, None):
             held = [request.group for request in requests]
             assert held
             assert queue.is_taken(held)
@@ -105,7 +105,7 @@ def test_requests_of_processes_are_conserved(make_queue: Any, in_threads: Thread
     seen: list[list[int]] = [[] for _ in range(3)]
 
     def predictor(number: int) -> None:
-        for requests in queue:
+        for requests in iter(queue.take, None):
             seen[number].extend(request.group.number for request in requests)
             queue.done(requests)
             for request in requests:
@@ -159,12 +159,70 @@ def test_what_a_dead_process_asked_is_dropped(make_queue: Any) -> None:
     assert queue.take() == [Request(dead[0], 1)]
 
 
-def test_iteration_passes_over_batches_that_are_all_stale(make_queue: Any) -> None:
+def test_what_a_paused_group_asks_is_kept_until_it_goes_on(make_queue: Any) -> None:
+    groups = arrange(agents=4, workers=2)
+    queue = make_queue(groups, max_agents=4)
+    queue.pause(groups[:2])
+    for group in groups:
+        ask(queue, group)
+    assert queue.take() == [Request(group, 0) for group in groups[2:]]
+    assert [queue.is_kept_back(group) for group in groups] == [True, True, False, False]
+    assert not queue.is_taken(groups[:2])
+    assert queue.waiting() == 0
+    queue.pause([groups[1], groups[3]])  # one goes on, another pauses
+    assert queue.take() == [Request(groups[0], 0)]
+    queue.done([Request(group, 0) for group in groups])
+    ask(queue, groups[3])
+    assert queue.take() == []
+    queue.pause([])
+    assert queue.take() == [Request(groups[1], 0), Request(groups[3], 0)]
+
+
+def test_what_a_paused_process_asked_before_it_died_is_dropped(make_queue: Any) -> None:
     groups = arrange(agents=2, workers=2)
-    queue = make_queue(groups, max_agents=1)
-    ask(queue, groups[0], incarnation=7)
+    queue = make_queue(groups, max_agents=2)
+    queue.pause(groups[:1])
+    ask(queue, groups[0])
+    assert queue.take() == []
+    queue.disown(groups[:1], 1)
+    assert not queue.is_kept_back(groups[0])
+    ask(queue, groups[0], incarnation=1)
+    assert queue.take() == []
+    queue.pause([])
+    assert queue.take() == [Request(groups[0], 1)]
+
+
+def test_nudges_wake_as_many_readers_and_lose_nothing(make_queue: Any, in_threads: Any, wait_until: Any) -> None:
+    groups = arrange(agents=4, workers=2)
+    queue = make_queue(groups, max_agents=4)
+    taken: list[Any] = []
+    threads = in_threads(3, lambda _: taken.append(queue.take()))
+    queue.nudge(2)
+    wait_until(lambda: len(taken) == 2)
+    assert taken == [[], []]
+    ask(queue, groups[0])
+    wait_until(lambda: not any(thread.is_alive() for thread in threads))
+    assert taken[2] == [Request(groups[0], 0)]
+    queue.nudge(2)
     ask(queue, groups[1])
-    assert next(iter(queue)) == [Request(groups[1], 0)]
+    assert queue.take() == [Request(groups[1], 0)], "the second nudge is for another reader"
+    assert queue.take() == []
+
+
+def test_a_nudge_ends_waits_for_rollouts(in_threads: Any, wait_until: Any) -> None:
+    queue = TrainingQueue(capacity=4, batch=2)
+    taken: list[Any] = []
+    threads = in_threads(2, lambda _: taken.append(queue.take()))
+    queue.put([1])
+
+    def both_ended() -> bool:
+        queue.nudge()
+        return not any(thread.is_alive() for thread in threads)
+
+    wait_until(both_ended)
+    assert taken == [[], []]
+    queue.put([2])
+    assert queue.take() == [1, 2]
 
 
 def test_a_request_is_taken_until_it_is_done(make_queue: Any) -> None:
@@ -198,7 +256,6 @@ def test_closing_the_prediction_queue_ends_every_reader(make_queue: Any, in_thre
     assert ended == [None] * 8
     ask(queue, groups[0])
     assert queue.take() is None
-    assert list(queue) == []
 
 
 def test_release_gives_the_pipe_back() -> None:

@@ -1,6 +1,7 @@
 """The server's side of the agent processes: starts, answers, watches, restarts and ends them."""
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -56,6 +57,9 @@ class AgentPool:
         self.queue = PredictionQueue(self.groups, self.max_agents)
         self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
         self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
+        # The first groups of all processes, then the second: fewer agents still keep every process at work.
+        self._in_turn = sorted(self.groups, key=lambda group: (self._reply_of[group.number], group.number))
+        self._playing = len(self.groups)
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._answered_ns = [0] * len(self.groups)
@@ -66,6 +70,26 @@ class AgentPool:
         with self._lock:
             for worker in range(len(self._of_worker)):
                 self._workers.append(self._spawn(worker, 0))
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """How many agents can play at once: groups are paused as a whole."""
+        return tuple(itertools.accumulate(group.size for group in self._in_turn))
+
+    @property
+    def playing(self) -> int:
+        """How many do."""
+        return self.levels[self._playing - 1]
+
+    def play(self, agents: int) -> None:
+        """Lets so many agents play, one of `levels`. The others pause with their next request, which is answered when
+        they play again: their episodes go on, and their processes wait as they do for any answer."""
+        playing = self.levels.index(agents) + 1
+        for group in self._in_turn[:playing]:
+            if self.queue.is_kept_back(group):  # its pause is no time that it waited for a prediction
+                self.slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
+        self.queue.pause(self._in_turn[playing:])
+        self._playing = playing
 
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes the groups whose actions lie in their slots. A process that died meanwhile is passed over."""

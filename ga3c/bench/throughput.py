@@ -151,6 +151,8 @@ def main(arguments: Sequence[str]) -> None:
             f"--system is {args.engine.system}, but `ga3c bench throughput` takes GA3C apart: acting without training "
             "is no part of A3C. What A3C reaches is in the metrics.csv of `ga3c train`."
         )
+    if args.engine.tune != "off":
+        raise UserError(f"--tune is {args.engine.tune}, but what is measured must stand still: leave it out.")
     config = Config(args.env_id, args.preset, args.env, args.net, args.learn, args.engine)
     if args.out is not None:
         record.check_folder(args.out)

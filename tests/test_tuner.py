@@ -1,0 +1,220 @@
+"""The tuner against simulated systems whose optimum is known: it finds it in spite of noise, and under the ceiling."""
+
+import itertools
+import math
+import random
+import re
+
+import pytest
+from simulated import SYSTEMS, System, numbers
+
+from ga3c.tuner import Climber, Decision, PaperTuner, Setting, Space, Steps, Tuner, Window, default_limit
+
+NOISE = 0.05
+MOVES, MOST_WINDOWS = 30, 100
+JUDGED = ("accepted", "switched", "rejected", "retreated")
+SPACE = Space((8, 16, 24, 32), numbers(4), numbers(4))
+
+
+class CodeRule:
+    """The rule of the 2016 code: all three numbers by -1, 0 or +1 at random, undone if fewer updates were made than in
+    the window before, even where that window was of a setting that had been undone itself."""
+
+    def __init__(self, space: Space, start: Setting, seed: int) -> None:
+        self._space = space
+        self._random = random.Random(seed)
+        self._now, self._last = start, 0.0
+
+    def observe(self, window: Window) -> Decision:
+        kept = window.tps >= self._last
+        self._now, self._last = window.setting if kept else self._now, window.tps
+        following = self._now
+        while following == self._now:
+            step: Steps = (self._random.randint(-1, 1), self._random.randint(-1, 1), self._random.randint(-1, 1))
+            following = self._space.moved(self._now, step)
+        return Decision("accepted" if kept else "rejected", "", self._now, following)
+
+
+class Course:
+    """A tuner and a simulated system, taken through some windows together."""
+
+    def __init__(self, system: System, tuner: Tuner, seed: int) -> None:
+        self.system = system
+        self._tuner = tuner
+        self._noise = random.Random(1000 + seed)
+        self._next = system.start
+        self.windows: list[Window] = []
+        self.decisions: list[Decision] = []
+
+    def go_on(self) -> None:
+        self.windows.append(self.system.measure(self._next, self._noise, NOISE))
+        self.decisions.append(self._tuner.observe(self.windows[-1]))
+        self._next = self.decisions[-1].next
+
+    @property
+    def moves(self) -> int:
+        """Settings judged so far. Windows that repeat one of two that are close are part of the same move."""
+        return sum(decision.verdict in JUDGED for decision in self.decisions)
+
+    @property
+    def reached(self) -> float:
+        """The true TPS of what is accepted, as a share of the best that the ceiling permits."""
+        accepted = self.decisions[-1].accepted
+        return self.system.tps(accepted) / self.system.optimum()
+
+    @property
+    def exceeds_twice_in_a_row(self) -> bool:
+        over = [window.lag > self.system.lag_limit for window in self.windows]
+        return any(a and b for a, b in itertools.pairwise(over))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_it_reaches_the_optimum_where_the_2016_rule_does_not(name: str) -> None:
+    system, seeds = SYSTEMS[name], 100
+    ours = theirs = 0
+    for seed in range(seeds):
+        course = Course(system, Climber(system.space, system.start, system.lag_limit), seed)
+        while course.moves < MOVES and len(course.windows) < MOST_WINDOWS:
+            course.go_on()
+        ours += course.reached >= 0.97
+        assert not course.exceeds_twice_in_a_row
+        assert system.lag(course.decisions[-1].accepted) <= system.lag_limit
+        old = Course(system, CodeRule(system.space, system.start, seed), seed)
+        for _ in course.windows:  # at least as many moves, since each of its windows is one
+            old.go_on()
+        theirs += old.reached >= 0.97 and system.lag(old.decisions[-1].accepted) <= system.lag_limit
+    assert ours >= 95, ours
+    assert theirs < 95, theirs
+
+
+def test_it_never_leaves_the_space_and_every_decision_has_a_reason() -> None:
+    system = SYSTEMS["two cores"]
+    course = Course(system, Climber(system.space, system.start, math.inf), seed=1)
+    for _ in range(40):
+        course.go_on()
+    for window, decision in zip(course.windows, course.decisions, strict=True):
+        assert system.space.nearest(window.setting) == window.setting
+        assert decision.why
+        assert (decision.verdict in ("accepted", "switched", "retreated")) == (
+            decision.accepted != before(course, window)
+        )
+    assert course.decisions[0].verdict == "measured"
+    assert re.match(r"[+-]\d+\.\d% beside 32/1/1, give or take \d+\.\d%$", course.decisions[1].why)
+
+
+def before(course: Course, window: Window) -> Setting:
+    place = next(i for i, other in enumerate(course.windows) if other is window)
+    return course.decisions[place - 1].accepted if place else course.system.start
+
+
+def test_equal_settings_are_left_alone_in_the_end() -> None:
+    tuner, noise = Climber(SPACE, Setting(32, 1, 1), math.inf), random.Random(5)
+    following, held = Setting(32, 1, 1), 0
+    for _ in range(240):
+        decision = tuner.observe(Window(following, noise.gauss(100, 1), 500, 3))
+        following, held = decision.next, held + (decision.verdict == "held")
+    assert held > 80, "a third of the time"
+
+
+def test_a_change_of_speed_is_followed() -> None:
+    """What was best is worst from some moment on, as when another program takes the cores."""
+    tuner, noise, following = Climber(SPACE, Setting(32, 1, 1), math.inf), random.Random(6), Setting(32, 1, 1)
+    for number in range(160):
+        lean = 1 if number < 40 else -1
+        tps = 100 * 1.2 ** (lean * following.predictors) * noise.gauss(1, 0.03)
+        decision = tuner.observe(Window(following, tps, 500, 3))
+        following = decision.next
+        if number == 39:
+            assert decision.accepted.predictors >= 3
+    assert decision.accepted.predictors <= 2
+
+
+def test_what_is_too_old_is_left_at_once_and_not_come_back_to() -> None:
+    tuner = Climber(SPACE, Setting(16, 1, 1), lag_limit=10.0)
+    following = tuner.observe(Window(Setting(16, 1, 1), 100, 500, 8)).next
+    seen = []
+    for _ in range(40):
+        lag = 8.0 if following.agents <= 16 and following.trainers == 1 else 12.0
+        decision = tuner.observe(Window(following, 50.0 * following.agents, 500, lag))
+        if lag > 10.0:
+            assert (decision.verdict, decision.next) == ("rejected", decision.accepted)
+            assert decision.why == "its lag of 12 is above 10"
+            seen.append(following)
+        following = decision.next
+    assert decision.accepted.agents == 16
+    assert len(seen) == len(set(seen)), "each at most once"
+    assert len(seen) <= 8
+
+
+def test_an_accepted_setting_that_becomes_too_old_is_left() -> None:
+    tuner = Climber(SPACE, Setting(32, 2, 2), lag_limit=10.0)
+    lags = []
+    following = Setting(32, 2, 2)
+    for _ in range(4):
+        lags.append(0.6 * following.agents * following.trainers)
+        decision = tuner.observe(Window(following, 100, 500, lags[-1]))
+        following = decision.next
+    assert lags[0] > lags[1] > lags[2], "half the agents each time"
+    assert Climber(Space((8,), (1,), (1,)), Setting(8, 1, 1), 1.0).observe(Window(Setting(8, 1, 1), 9, 9, 5)).next == (
+        8,
+        1,
+        1,
+    )
+
+
+def test_without_a_ceiling_the_first_window_sets_one() -> None:
+    tuner = Climber(SPACE, Setting(16, 1, 1), lag_limit=0.0)
+    decision = tuner.observe(Window(Setting(16, 1, 1), 100, 500, 20))
+    assert decision.verdict == "measured"
+    decision = tuner.observe(Window(decision.next, 200, 500, default_limit(20) + 0.1))
+    assert (decision.verdict, decision.why) == ("rejected", "its lag of 26.1 is above 26")
+
+
+def test_nothing_trained_is_no_error() -> None:
+    tuner = Climber(SPACE, Setting(16, 1, 1), lag_limit=0.0)
+    following = Setting(16, 1, 1)
+    for _ in range(5):
+        following = tuner.observe(Window(following, 0.0, 0.0, math.nan)).next
+
+
+# -- the paper's procedure --------------------------------------------------------------------------------------------
+
+
+def test_the_papers_procedure_keeps_what_raised_tps() -> None:
+    tuner = PaperTuner(SPACE, Setting(32, 1, 1), seed=1)
+    decision = tuner.observe(Window(Setting(32, 1, 1), 100.0, 500, 3))
+    assert decision.verdict == "measured"
+    tps, accepted = 100.0, Setting(32, 1, 1)
+    for number in range(60):
+        assert decision.next.agents == 32
+        assert 1 <= max(abs(a - b) for a, b in zip(decision.next, accepted, strict=True)) <= 1
+        rises = number % 3 == 0
+        measured = tps + 1.0 if rises else tps
+        tried, decision = decision.next, tuner.observe(Window(decision.next, measured, 500, 3))
+        assert decision.verdict == ("accepted" if rises else "rejected")
+        if rises:
+            tps, accepted = measured, tried
+        assert decision.accepted == accepted
+
+
+def test_where_there_is_nothing_to_change_nothing_changes() -> None:
+    only = Setting(8, 1, 1)
+    for tuner in (PaperTuner(Space((8,), (1,), (1,)), only, 1), Climber(Space((8,), (1,), (1,)), only, 0.0)):
+        assert tuner.observe(Window(only, 100, 500, 3)).next == only
+
+
+# -- settings and spaces ----------------------------------------------------------------------------------------------
+
+
+def test_a_space_ends_where_its_levels_end() -> None:
+    assert SPACE.moved(Setting(32, 1, 2), (1, -1, 1)) == (32, 1, 3)
+    assert SPACE.moved(Setting(8, 4, 2), (2, 3, -1)) == (24, 4, 1)
+    assert SPACE.nearest(Setting(20, 9, 0)) == (16, 4, 1)
+    assert str(Setting(32, 2, 1)) == "32/2/1"
+
+
+@pytest.mark.parametrize("levels", [(), (0, 1), (2, 1), (1, 1)])
+def test_levels_rise_from_one(levels: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="from the least to the most"):
+        Space((1,), levels, (1,))

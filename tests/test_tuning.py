@@ -1,0 +1,190 @@
+"""Tuning beside a run: windows out of records, a row for each, and the accepted setting after a resume."""
+
+import csv
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ga3c import tuning
+from ga3c.config import Config, EngineConfig
+from ga3c.stats import Snapshot
+from ga3c.tuner import Decision, Setting, Space, Tuner, Window
+from ga3c.tuning import Tuning
+
+SPACE = Space((4, 8), (1, 2, 3), (1, 2, 3))
+START = Setting(8, 1, 1)
+BLANK: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Snapshot)}
+
+
+class System:
+    def __init__(self, setting: Setting = START) -> None:
+        self.space = SPACE
+        self.setting = setting
+        self.full = False
+
+    def set(self, setting: Setting) -> None:
+        if self.full:
+            raise MemoryError("no room")
+        assert self.space.nearest(setting) == setting
+        self.setting = setting
+
+
+class Script(Tuner):
+    """Says what it was told to say, and keeps what it saw."""
+
+    def __init__(self, *decisions: Decision) -> None:
+        self.decisions = list(decisions)
+        self.seen: list[Window] = []
+
+    def observe(self, window: Window) -> Decision:
+        self.seen.append(window)
+        return self.decisions.pop(0)
+
+
+class Run:
+    """A record a second, at the speed that the setting has."""
+
+    def __init__(self, followed: Tuning, updates: float = 10.0) -> None:
+        self.followed = followed
+        self.updates = updates
+        self.seconds = 0
+        self.made = 0.0
+        self.restarts = 0
+        self.news: list[str] = []
+
+    def go_on(self, seconds: int, lag: float = 3.0) -> None:
+        for _ in range(seconds):
+            self.seconds += 1
+            self.made += self.updates
+            values = BLANK | {
+                "seconds": float(self.seconds), "steps": 50 * self.seconds, "updates": int(self.made),
+                "tps": self.updates, "pps": 50.0, "lag": lag, "restarts": self.restarts,
+            }  # fmt: skip
+            if (text := self.followed.look(Snapshot(**values))) is not None:
+                self.news.append(text)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_path: Path) -> None:
+    other = Setting(4, 2, 1)
+    script = Script(
+        Decision("measured", "first", START, other),
+        Decision("accepted", "+9.0% beside 8/1/1, give or take 2.0%", other, other),
+        Decision("held", "nothing", other, other),
+    )
+    system = System()
+    path = tmp_path / "tuning.csv"
+    run = Run(Tuning(system, script, seconds=15.0, path=path), updates=0.0)
+    run.go_on(20)
+    assert not script.seen, "nothing is trained yet"
+    run.updates = 10.0
+    run.go_on(1 + 10 + 14)
+    assert not script.seen
+    run.go_on(1)
+    assert script.seen == [Window(START, 10.0, 50.0, 3.0)]
+    assert system.setting == other
+    run.updates = 20.0
+    run.go_on(3 + 14)
+    assert len(script.seen) == 1
+    run.go_on(1, lag=19.0)
+    assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15))
+    run.go_on(15)  # nothing has changed, so nothing has to settle
+    assert len(script.seen) == 3
+    assert run.news == ["Tuned to 4 agents, 2 predictors and 1 trainers: +9.0% beside 8/1/1, give or take 2.0%."]
+    first, second, third = rows(path)
+    assert first["decision"] == "measured"
+    assert (first["agents"], first["predictors"], first["trainers"], first["tps"]) == ("8", "1", "1", "10")
+    assert second["why"] == "+9.0% beside 8/1/1, give or take 2.0%"
+    assert [second[f"accepted_{name}"] for name in Setting._fields] == ["4", "2", "1"]
+    assert float(third["seconds"]) == run.seconds
+
+
+def test_a_window_with_few_updates_is_longer_and_one_with_a_restart_begins_anew(tmp_path: Path) -> None:
+    decision = Decision("held", "nothing", START, START)
+    script = Script(*[decision] * 5)
+    run = Run(Tuning(System(), script, 15.0, tmp_path / "tuning.csv"), updates=0.9)
+    run.go_on(1 + 10 + 32)
+    assert not script.seen
+    run.go_on(1)
+    assert len(script.seen) == 1
+    run.updates = 0.1
+    run.go_on(59)
+    assert len(script.seen) == 1
+    run.go_on(1)
+    assert len(script.seen) == 2, "four windows are enough for whatever is that slow"
+    run.updates = 10.0
+    run.go_on(14)
+    run.restarts = 1
+    run.go_on(15)
+    assert len(script.seen) == 2
+    run.go_on(1)
+    assert len(script.seen) == 3
+
+
+def test_a_resumed_run_goes_on_from_what_it_had_accepted_under_the_same_ceiling(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.csv"
+    script = Script(
+        Decision("measured", "a", START, Setting(8, 2, 1)),
+        Decision("accepted", "b, with a comma", Setting(8, 2, 1), Setting(8, 3, 1)),
+        Decision("accepted", "c", Setting(8, 3, 1), Setting(8, 3, 1)),
+    )
+    run = Run(Tuning(System(), script, 15.0, path))
+    run.go_on(70, lag=20.0)
+    steps = int(rows(path)[1]["steps"])
+    with path.open("a", encoding="utf-8") as file:
+        file.write("99,9999,8,3")  # torn
+    config = Config(engine=EngineConfig(agents=8, tune="on"))
+    system = System()
+    resumed = tuning.start(system, config, path, steps)
+    assert resumed is not None
+    assert system.setting == (8, 2, 1)
+    tuning.trim(path, steps)
+    assert [row["why"] for row in rows(path)] == ["a", "b, with a comma"]
+    assert [row["why"] for row in tuning.read(path, 10**9)] == ["a", "b, with a comma"]
+    again = Run(resumed)
+    again.go_on(30, lag=27.0)  # above 1.25 * 20 + 1
+    assert rows(path)[-1]["decision"] == "retreated"
+    assert system.setting.agents == 4
+
+
+def test_who_tunes_how(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.csv"
+    assert tuning.start(System(), Config(), path, 0) is None
+    paper = tuning.start(System(), Config(engine=EngineConfig(tune="paper")), path, 0)
+    assert paper is not None
+    run = Run(paper)
+    run.go_on(1 + 10 + 59)
+    assert not path.exists()
+    run.go_on(1)
+    assert len(rows(path)) == 1
+    short = tuning.start(System(), Config(engine=EngineConfig(tune="on", tune_seconds=2.0)), path, 0)
+    assert short is not None
+    run = Run(short, updates=100.0)
+    run.go_on(1 + 10 + 3)
+    assert len(rows(path)) == 2
+
+
+def test_nothing_trained_in_a_window_leaves_its_lag_empty(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.csv"
+    run = Run(Tuning(System(), Script(Decision("held", "x", START, START)), 15.0, path))
+    run.go_on(11)
+    run.updates = 0.0
+    run.go_on(60, lag=math.nan)
+    assert (rows(path)[0]["lag"], rows(path)[0]["tps"]) == ("", "0")
+
+
+def test_no_room_for_more_is_told_to_the_server(tmp_path: Path) -> None:
+    system = System()
+    run = Run(Tuning(system, Script(Decision("measured", "x", START, Setting(8, 2, 1))), 15.0, tmp_path / "t.csv"))
+    run.go_on(11)
+    system.full = True
+    with pytest.raises(MemoryError):
+        run.go_on(20)
+    assert system.setting == START
