@@ -94,8 +94,10 @@ def _storage(tensor: Tensor) -> int:
 class HollowLane(ReplayedLane):
     """Its captured steps do nothing: what is left is what Python does around them."""
 
-    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
+    def capture_each(
+        self, steps: Sequence[Callable[[], None]], rehearsals: Sequence[Callable[[], None]] | None = None
+    ) -> list[Callable[[], None]]:
+        return [lambda: None for _ in steps]
 
 
 LANES: dict[LaneKind, type[device.Lane]] = {"plain": device.Lane, "replayed": ReplayedLane, "hollow": HollowLane}

@@ -68,10 +68,13 @@ class Course:
         return any(a and b for a, b in itertools.pairwise(over))
 
 
+HARDEST = ("figure 2: one predictor and one trainer are far too few", "a sharp minimum over balanced stations")
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_it_reaches_the_optimum_where_the_2016_rule_does_not(name: str) -> None:
-    system, seeds = SYSTEMS[name], 100
+    system, seeds = SYSTEMS[name], 100 if name in HARDEST else 40
     ours = theirs = 0
     for seed in range(seeds):
         course = Course(system, Climber(system.space, system.start, system.lag_limit), seed)
@@ -84,8 +87,8 @@ def test_it_reaches_the_optimum_where_the_2016_rule_does_not(name: str) -> None:
         for _ in course.windows:  # at least as many moves, since each of its windows is one
             old.go_on()
         theirs += old.reached >= 0.97 and system.lag(old.decisions[-1].accepted) <= system.lag_limit
-    assert ours >= 95, ours
-    assert theirs < 95, theirs
+    assert ours >= 0.95 * seeds, ours
+    assert theirs < 0.95 * seeds, theirs
 
 
 def test_it_never_leaves_the_space_and_every_decision_has_a_reason() -> None:
