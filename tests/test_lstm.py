@@ -310,7 +310,7 @@ def test_a_player_remembers_each_environment_by_itself(trained: player.Trained, 
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", ["ga3c", "a3c-cpu", "a3c-threads"])
+@pytest.mark.parametrize("system", ["ga3c", "a3c-cpu"])
 def test_pictures_are_trained_on_and_played(tmp_path: Path, system: str) -> None:
     folder = tmp_path / "run"
     flags = ("--preset", "paper", "--system", system, "--device", "cpu", "--agents", 2, "--net", "small-lstm")
@@ -329,10 +329,9 @@ def test_pictures_are_trained_on_and_played(tmp_path: Path, system: str) -> None
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("system", ["ga3c", "a3c-cpu"])
-def test_a_run_that_remembers_is_evaluated(tmp_path: Path, system: Any) -> None:
+def test_a_run_that_remembers_is_evaluated(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    flags = ("--system", system, "--device", "cpu", "--agents", 4, "--net", "mlp-lstm", "--ui", "none")
+    flags = ("--device", "cpu", "--agents", 4, "--net", "mlp-lstm", "--ui", "none")
     done = runs.run("train", "tests.toys:Recall-v0", *flags, "--steps", 500, "--out", folder)
     assert done.returncode == 0, done.stderr
     for policy in ("sample", "greedy"):
