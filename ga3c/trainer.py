@@ -207,7 +207,7 @@ class Trainer(threading.Thread):
             return {}
         model, version = self._model, self._model.version
         rehearsed = model.stand_in() if late else model
-        before = rehearsed.state()
+        before = {} if late else model.state()
         graphs, batches = {}, 1
         while batches <= self._most_batches:
             count = batches * self._config.reuse

@@ -178,7 +178,10 @@ def test_nothing_trained_is_no_error() -> None:
     tuner = Climber(SPACE, Setting(16, 1, 1), lag_limit=0.0)
     following = Setting(16, 1, 1)
     for _ in range(5):
-        following = tuner.observe(Window(following, 0.0, 0.0, math.nan)).next
+        decision = tuner.observe(Window(following, 0.0, 0.0, math.nan))
+        following = decision.next
+        assert SPACE.nearest(following) == following
+        assert decision.accepted == Setting(16, 1, 1), "nothing was better than nothing"
 
 
 # -- the paper's procedure --------------------------------------------------------------------------------------------
