@@ -45,16 +45,23 @@ def _seed() -> None:
     torch.manual_seed(1)
 
 
+@pytest.fixture(autouse=True)
+def _torch_as_it_was() -> Iterator[None]:
+    """A run in this process sets torch up for itself, which must not change what the next test computes."""
+    cudnn = torch.backends.cudnn
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    convolutions = cudnn.allow_tf32, cudnn.benchmark
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    cudnn.allow_tf32, cudnn.benchmark = convolutions
+
+
 @pytest.fixture
-def full_precision() -> Iterator[None]:
+def full_precision(_torch_as_it_was: None) -> None:
     """Where CPU and GPU are compared digit by digit, so without TensorFloat-32."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32, torch.get_num_threads()
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.set_float32_matmul_precision(before[0])
-    torch.backends.cudnn.allow_tf32 = before[1]
-    torch.set_num_threads(before[2])
 
 
 @pytest.fixture

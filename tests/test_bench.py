@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,6 @@ from ga3c.store import ExperienceStore
 pytestmark = pytest.mark.timeout(60)
 Threads = Callable[..., list[threading.Thread]]
 WaitUntil = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 # -- what is used -----------------------------------------------------------------------------------------------------

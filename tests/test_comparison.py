@@ -292,7 +292,7 @@ def test_placements_in_real_processes(
         assert one["tps"] == pytest.approx(one["pps"] / 5, rel=0.5)
         assert one["hours_per_million_steps"] == pytest.approx(1e6 / one["pps"] / 3600, rel=0.2)
         assert 0 < one["cores"] < 2 * os.cpu_count()
-        assert one["gpu_utilisation"] is None
+        assert (one["device"], one["gpu_utilisation"]) == ("cpu", None)
         assert one["agents"] == (4 if system == "ga3c" else 2)
         assert one["config"]["engine"]["system"] == system
         assert one["spread"]["pps"] == [one["pps"]] * 2

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,6 @@ HEALTHY = Facts(
     compiler="/usr/bin/gcc", roms=108, packages=(Package("torch", ">=2.7", "2.11.0", True),), python_range=">=3.11",
     python_fits=True, unread=(),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def found_with(device: Any = "auto", **changes: Any) -> list[Finding]:

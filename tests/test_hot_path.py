@@ -169,8 +169,6 @@ class Plant:
 @pytest.fixture
 def make_plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakePlant]:
     monkeypatch.setattr(AgentPool, "reply", lambda self, requests: None)  # nobody is there to be woken
-    backends = torch.backends.cudnn
-    before = torch.get_num_threads(), torch.get_float32_matmul_precision(), backends.allow_tf32, backends.benchmark
     servers: list[Server] = []
 
     def make(
@@ -193,9 +191,6 @@ def make_plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make
     yield make
     for server in servers:
         server._shut_down()
-    torch.set_num_threads(before[0])
-    torch.set_float32_matmul_precision(before[1])
-    backends.allow_tf32, backends.benchmark = before[2:]
 
 
 # -- how many operations ----------------------------------------------------------------------------------------------

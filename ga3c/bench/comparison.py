@@ -110,6 +110,8 @@ class Measured:
 def entries(args: ComparisonArguments, system: SystemName, net: NetConfig, row: str) -> list[Entry]:
     """A system under the paper's settings with a network: once, or with each of the numbers of A3C's agents."""
     base = session.base_config(args.env_id, "paper", args.device, system)
+    if base.engine.device == "auto":  # others say by their name where their models are
+        base = dataclasses.replace(base, engine=dataclasses.replace(base.engine, device=args.device))
     where = device.choose(base.engine.device)
     spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
     base = dataclasses.replace(base, net=dataclasses.replace(net, init=base.net.init, precision=args.precision))
