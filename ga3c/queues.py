@@ -163,9 +163,7 @@ class TrainingQueue:
         queue is closed, and nothing where the wait was ended by `nudge`."""
         with self._condition:
             nudges = self._nudges
-            self._condition.wait_for(
-                lambda: self._closed or self._batches_ready() >= 1 or self._nudges != nudges
-            )
+            self._condition.wait_for(lambda: self._closed or self._batches_ready() >= 1 or self._nudges != nudges)
             if self._closed:
                 return None
             count = min(most, self._batches_ready())

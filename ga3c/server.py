@@ -13,7 +13,7 @@ from ga3c import checkpoint
 from ga3c.agents.processes import Failure
 from ga3c.checkpoint import Checkpoint
 from ga3c.config import Config
-from ga3c.errors import RunFailed
+from ga3c.errors import Diverged, RunFailed
 from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
 from ga3c.stats import Counters, Episode, Snapshot
@@ -197,7 +197,7 @@ class Server:
         folder = self._folder.checkpoints
         counters, tensors = Counters.of(snapshot), self.system.model.state()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-            raise RunFailed(
+            raise Diverged(
                 "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
                 f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
             )

@@ -50,6 +50,7 @@ def actor_critic_loss(
     """
     if config.correction in ("clipped-is", "vtrace") or config.ratio_clip > 0.0:
         log_rhos = log_probs.detach() - behaviour_log_probs
+    rhos: Tensor | None = None
     if config.correction == "vtrace":
         targets, advantages, rhos = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
@@ -58,7 +59,8 @@ def actor_critic_loss(
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
-        rhos = log_rhos.exp().clamp(max=config.rho_clip) if config.correction == "clipped-is" else None
+        if config.correction == "clipped-is":
+            rhos = log_rhos.exp().clamp(max=config.rho_clip)
 
     # A place-holder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:
