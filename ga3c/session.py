@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from ga3c import checkpoint, device, envs, presets, tuning
+from ga3c import checkpoint, device, envs, presets, protocols, tuning
 from ga3c.a3c.system import A3c
 from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, SystemName, Ui
 from ga3c.engine import Ga3c
@@ -79,11 +79,12 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     agents preprocess them."""
     central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda)
+    rules = protocols.name(config.env, spec.source == "atari")
     try:
         if not central:
-            return Server(config, A3c(config, spec, folder.logs, start), folder)
+            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
         system = Ga3c(config, spec, folder.logs, start)
-        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start))
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
@@ -109,6 +110,7 @@ def _run(server: Server, sinks: Sequence[Sink]) -> None:
 
 def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) -> list[Sink]:
     sinks: list[Sink] = [CsvSink(folder.path), TensorBoardSink(folder.events, purge_step)]
+    rules = protocols.short(config.env, envs.is_atari(config.env_id))
     names_bottleneck = config.engine.system == "ga3c"  # no part of A3C waits for another
     if ui == "auto":
         ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"
@@ -122,8 +124,8 @@ def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) ->
             f"on {where}",
             f"seed {config.run.seed}",
         )
-        dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck)
+        dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck, rules)
         sinks.append(LiveSink(Console(), dashboard))
     elif ui == "plain":
-        sinks.append(PlainSink(sys.stdout, names_bottleneck))
+        sinks.append(PlainSink(sys.stdout, names_bottleneck, rules))
     return sinks
