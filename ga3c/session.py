@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -34,16 +34,47 @@ def base_config(env_id: str, preset: presets.Preset, device_name: str, system: S
 
 
 def train(config: Config, out: Path | None, ui: Ui) -> None:
-    """A new run. Nothing is written before everything that can be wrong has been looked at."""
-    folder = RunFolder(out or RunFolder.default(config))
-    folder.check_new()
-    server = build(config, folder, start=0)
-    folder.create(config)
-    _run(server, _sinks(config, folder, ui, purge_step=None))
+    """A new run."""
+    begin(config, out or RunFolder.default(config)).run(ui)
 
 
 def resume(path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui) -> None:
-    """Goes on with a run. A new limit or device becomes part of its configuration."""
+    """Goes on with a run."""
+    go_on(path, steps, minutes, device_name).run(ui)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that is ready to train."""
+
+    server: Server
+    folder: RunFolder
+    purge_step: int | None
+    """Steps that a resumed run has behind it; None for a new one."""
+
+    def run(self, ui: Ui, *more: Sink) -> None:
+        """Trains with the sinks that every run has, and more."""
+        sinks = [*_sinks(self.server.config, self.folder, ui, self.purge_step), *more]
+        try:
+            self.server.run(sinks)
+        finally:
+            for sink in sinks:
+                sink.close()
+
+
+def begin(config: Config, path: Path) -> Session:
+    """A new run. Nothing is written before everything that can be wrong has been looked at."""
+    folder = RunFolder(path)
+    folder.check_new()
+    server = build(config, folder, start=0)
+    folder.create(config)
+    return Session(server, folder, None)
+
+
+def go_on(
+    path: Path, steps: int | None = None, minutes: float | None = None, device_name: DeviceName | None = None
+) -> Session:
+    """A run from where its last checkpoint left it. A new limit or device becomes part of its configuration."""
     folder = RunFolder(path)
     config = folder.read_config()
     run = dataclasses.replace(
@@ -71,7 +102,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     trim(path, counters.steps)
     tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
-    _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
+    return Session(server, folder, counters.steps)
 
 
 def build(config: Config, folder: RunFolder, start: int) -> Server:
@@ -98,14 +129,6 @@ def _device(engine: EngineConfig) -> torch.device:
             "use --system a3c-cpu or a3c-threads."
         )
     return device.choose(engine.device)
-
-
-def _run(server: Server, sinks: Sequence[Sink]) -> None:
-    try:
-        server.run(sinks)
-    finally:
-        for sink in sinks:
-            sink.close()
 
 
 def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) -> list[Sink]:
