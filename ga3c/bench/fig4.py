@@ -223,15 +223,15 @@ def show(result: dict[str, Any], console: Console) -> None:
 
 def draw(args: Fig4Arguments, result: dict[str, Any]) -> None:
     """Score over wall time, a line per setting, with the frames that it has played in all."""
-    lines = []
+    runs, lines = [], []
     for one in result["settings"]:
         try:
-            run = curves.read_run(args.out / one["folder"], "time", "score")
+            runs.append(curves.read_run(args.out / one["folder"], "time", "score"))
         except UserError:
             continue  # no episode has ended there yet
-        lines.append(curves.curve([run], f"{one['setting']}: {number(one['frames'])} frames"))
+        lines.append(curves.curve(runs[-1:], f"{one['setting']}, {number(one['frames'])} frames"))
     if lines:
         heading = f"{result['env']}, preset {result['preset']}, all from the same weights"
-        figure = plot.draw(lines, heading, "minutes", plot.title_of("score", 1, result["protocol"]))
+        figure = plot.draw(lines, heading, "minutes", plot.title_of("score", 1, plot.rules_of(runs)))
         plot.add_legend(figure)
         picture.save(figure, args.out / "fig4.png")
