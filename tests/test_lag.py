@@ -18,7 +18,7 @@ from ga3c import cli
 from ga3c.bench import lag, outcome
 from ga3c.bench.lag import LagArguments
 from ga3c.bench.outcome import Outcome
-from ga3c.config import Config
+from ga3c.config import Config, DeviceName
 from ga3c.stats import Episode
 
 pytestmark = pytest.mark.timeout(120)
@@ -34,7 +34,7 @@ def _torch_threads() -> Iterator[None]:
 
 
 def small(correction: Any, delay: int, **more: Any) -> Config:
-    args = LagArguments(device="cpu", steps=2500, agents=8, **more)
+    args = LagArguments(**{"device": "cpu", "steps": 2500, "agents": 8} | more)
     config = lag.configured(args, correction, delay, seed=1)
     return dataclasses.replace(config, engine=dataclasses.replace(config.engine, workers=1))
 
@@ -63,10 +63,11 @@ def test_a_fall_is_from_a_score_to_a_later_one(scores: list[float], fell: float)
     assert outcome.fall(scores) == fell
 
 
-def test_experience_is_as_old_as_was_asked_for() -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_experience_is_as_old_as_was_asked_for(device: DeviceName) -> None:
     """The lag that trainers measure, in a real run; it begins with the first rollouts, whose wait is shorter."""
     delay = 20
-    late = outcome.train(small("clipped-is", delay), lambda left: None)
+    late = outcome.train(small("clipped-is", delay, device=device), lambda left: None)
     assert 0.5 * delay < late.lag < delay + 10
     assert delay <= late.lag_max
     assert late.score > 0
