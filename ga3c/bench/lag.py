@@ -17,7 +17,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ga3c import device, envs, flags, machine, picture, session
+from ga3c import device, envs, flags, machine, picture, protocols, session
 from ga3c.bench import cells, harness, outcome, record
 from ga3c.bench.ledger import SETTINGS, Book
 from ga3c.bench.outcome import Outcome
@@ -25,9 +25,11 @@ from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, Correction, DeviceName, RunConfig
 from ga3c.errors import UserError
 from ga3c.presets import Preset
-from ga3c.sinks.plain import number
+from ga3c.sinks.plain import count, number
 
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+_QUICK = 3e-3
+"""A learning rate with which policies change so fast that little lag is much."""
 _GUESS = 7000.0
 """Steps a second, before one was measured."""
 
@@ -44,14 +46,14 @@ class LagArguments:
     correction: tuple[Correction, ...] = CORRECTIONS
     """What is compared: none, epsilon (the 2016 code's clamp of the log), clipped-is (clipped importance weights of the
     policy's gradient alone), vtrace (of the values' targets too)."""
-    delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="D [D ...]")] = (0, 32, 128)
+    delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="D [D ...]")] = (0, 16, 64)
     """Updates that rollouts wait for; the machine's own lag comes to it."""
     seeds: int = 3
     """Runs of each, from seeds 1, 2 and so on."""
-    steps: int = 100_000
+    steps: int = 30_000
     """Agent steps of each run."""
     learning_rate: float = 0.0
-    """Learning rate at the start (0: the preset's)."""
+    """Learning rate at the start (0: the preset's; for vectors 0.003, with which some seconds show what lag does)."""
     agents: int = 0
     """Agents that play at once (0: the preset's; so for the next two)."""
     predictors: int = 0
@@ -91,10 +93,15 @@ def main(arguments: Sequence[str]) -> None:
         for correction in dict.fromkeys(args.correction)
     }
     book = open_book(args)
-    train_missing(plan, book, args.budget)
+    stopped: KeyboardInterrupt | None = None
+    try:
+        train_missing(plan, book, args.budget)
+    except KeyboardInterrupt as interrupt:
+        stopped = interrupt  # what there is by now is shown first
     found = {place: book.find(config) for place, config in plan.items()}
     result: dict[str, Any] = {
         "env": args.env_id,
+        "protocol": protocols.name(next(iter(plan.values())).env, envs.is_atari(args.env_id)),
         "preset": args.preset,
         "steps": args.steps,
         "seeds": args.seeds,
@@ -115,6 +122,8 @@ def main(arguments: Sequence[str]) -> None:
         print(record.to_json(result))
     else:
         show(result, Console())
+    if stopped is not None:
+        raise stopped
 
 
 # -- what is trained --------------------------------------------------------------------------------------------------
@@ -131,7 +140,7 @@ def configured(args: LagArguments, correction: Correction, delay: int, seed: int
         trace_decay=1.0,
         ratio_clip=0.0,
         reuse=1,
-        learning_rate=args.learning_rate or base.learn.learning_rate,
+        learning_rate=args.learning_rate or (base.learn.learning_rate if spec.is_picture else _QUICK),
     )
     engine = dataclasses.replace(
         base.engine,
@@ -202,7 +211,7 @@ def row_of(correction: Correction, delay: int, trained: Sequence[Outcome | None]
 def show(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"[bold]{result['env']}[/bold]: preset {result['preset']}, {result['steps']:,} steps, "
-        f"{result['seeds']} seeds; training scores",
+        f"{count(result['seeds'], 'seed')}; training score, {result['protocol']}",
         highlight=False,
     )
     console.print(machine.summary(result["machine"]), style="dim", highlight=False)
@@ -259,5 +268,5 @@ def plot(result: dict[str, Any], path: Path) -> None:
     picture.legend_above(charts[0])
     about = f"{result['env']}, preset {result['preset']}, {result['steps']:,} steps"
     seeds = f"; lines: means of {result['seeds']} seeds, bands: least to most" if result["seeds"] > 1 else ""
-    picture.head(figure, about + seeds, machine.summary(result["machine"]))
+    picture.head(figure, f"{about}; {result['protocol']}{seeds}", machine.summary(result["machine"]))
     picture.save(figure, path)
