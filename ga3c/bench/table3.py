@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
         "minutes": args.minutes,
         "episodes": args.episodes,
         "protocols": list(args.protocols),
-        "games": [told(args, game, config) for game, config in plan.items()],
+        "games": [told(args, game) for game in GAMES],
         "failed": failed,
         "machine": machine.describe(),
         "date": record.date(),
@@ -200,16 +200,20 @@ def evaluated(args: Table3Arguments, folder: Path, rules: Rules) -> dict[str, An
     return found if same else None
 
 
-def told(args: Table3Arguments, game: str, config: Config) -> dict[str, Any]:
-    """What is known of a game."""
-    folder = args.out / game
-    done = training.counters(folder)
-    scores = {rules: evaluated(args, folder, rules) for rules in args.protocols}
+def told(args: Table3Arguments, game: str) -> dict[str, Any]:
+    """What is known of a game by this call and those before. One that was trained in another way counts as not run."""
+    folder, config = args.out / game, configured(args, game)
+    try:
+        complete = training.is_complete(config, folder)
+        done = training.counters(folder)
+    except UserError:
+        complete, done = False, None
+    scores = {rules: evaluated(args, folder, rules) if done else None for rules in args.protocols}
     return {
         "game": game,
         "env": config.env_id,
         "minutes": done.seconds / 60 if done else 0.0,
-        "complete": training.is_complete(config, folder),
+        "complete": complete,
         "steps": done.steps if done else 0,
         "frames": done.steps * config.env.frame_skip if done else 0,
         "updates": done.updates if done else 0,
