@@ -66,6 +66,9 @@ class NetConfig:
         _require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
 
 
+Correction = Literal["none", "epsilon", "clipped-is", "vtrace"]
+
+
 @dataclass(frozen=True)
 class LearnConfig:
     """The loss and the optimiser."""
@@ -76,12 +79,13 @@ class LearnConfig:
     """Agent steps in a rollout (the paper's TMAX)."""
     batch_rollouts: int = 1
     """Rollouts in one update."""
-    correction: Literal["none", "epsilon", "vtrace"] = "epsilon"
-    """Against policy lag: none, the 2016 code's clamp of the log, or V-trace."""
+    correction: Correction = "epsilon"
+    """Against policy lag: none, the 2016 code's clamp of the log, clipped importance weights of the policy's gradient
+    alone, or V-trace, which corrects the values' targets too."""
     log_epsilon: float = 1e-6
     """Probabilities are kept above this inside a logarithm (correction `epsilon`)."""
     rho_clip: float = 1.0
-    """V-trace: ceiling of the importance weight of a step's own error."""
+    """V-trace and clipped-is: ceiling of the importance weight of a step's own error."""
     c_clip: float = 1.0
     """V-trace: ceiling of the importance weight that carries errors back."""
     trace_decay: float = 1.0
@@ -166,6 +170,8 @@ class EngineConfig:
     """Most agents in one prediction."""
     queue: int = 100
     """Most rollouts that wait for training; agents are held back when it is full."""
+    delay: int = 0
+    """Let rollouts wait for so many updates before they are learned from, to study policy lag (0: none)."""
     fuse: bool = False
     """On CUDA, compile an update's many small operations into few: more updates a second after a longer start."""
     torch_threads: int = 0
@@ -187,6 +193,7 @@ class EngineConfig:
         _require(1 <= self.trainers <= 64, "trainers", self.trainers, "between 1 and 64")
         _require(1 <= self.prediction_batch <= 65_536, "prediction_batch", self.prediction_batch, "between 1 and 65536")
         _require(1 <= self.queue <= 1_000_000, "queue", self.queue, "between 1 and 1000000")
+        _require(0 <= self.delay <= 100_000, "delay", self.delay, "between 0 and 100000")
         _require(0 <= self.torch_threads <= 1024, "torch_threads", self.torch_threads, "between 0 and 1024")
         _require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
         _require(0 <= self.tune_seconds <= 3600, "tune_seconds", self.tune_seconds, "between 0 and 3600")
@@ -249,7 +256,7 @@ class Config:
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
         unused = ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune", "tune_seconds")
-        for name in (*unused, "lag_limit"):
+        for name in (*unused, "lag_limit", "delay"):
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
         for name in ("batch_rollouts", "reuse"):

@@ -45,12 +45,14 @@ class Ga3c:
         self.space = space_for(engine, self.pool.levels, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
-        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
+        held = -(-engine.delay // learn.reuse) * batch  # a batch makes as many updates as it is used times
+        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch, held)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
         # that much, whoever waits for room waits for a trainer that has work.
         kept = learn.reuse_window if learn.reuse > 1 else 0
-        held = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
-        spare_blocks = self.training_queue.capacity + self.space.trainers[-1] * held + batch + self.pool.max_agents
+        used = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
+        waiting = self.training_queue.capacity + held
+        spare_blocks = waiting + self.space.trainers[-1] * used + batch + self.pool.max_agents
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(

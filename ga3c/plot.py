@@ -1,12 +1,14 @@
 """Learning curves of several runs on one picture; runs that differ only in their seed are one line with a band."""
 
+import dataclasses
 import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ga3c import picture
+from ga3c import picture, protocols
+from ga3c.config import EnvConfig
 from ga3c.curves import AXES, Against, Curve, Run, curve, grouped, read_run
 from ga3c.errors import UserError
 from ga3c.labels import labels, title
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 MOST_EPISODES = 5_000
 """Dots of single episodes; more would be one grey mass, and a large file."""
+_MEAN = f"mean of the last {WINDOW} episodes"
 _TITLES = {
-    "score": f"score, mean of the last {WINDOW} episodes",
     "pps": "predictions per second (PPS)",
     "tps": "updates per second (TPS)",
     "lag": "policy lag, updates",
@@ -44,7 +46,7 @@ def show(
     folders = list({folder.resolve(): folder for folder in folders}.values())
     runs = [read_run(folder, against, column, smooth) for folder in folders]
     lines = curves(grouped(runs) if group else [[run] for run in runs])
-    figure = draw(lines, title(runs), AXES[against].title, title_of(column, smooth))
+    figure = draw(lines, title(runs), AXES[against].title, title_of(column, smooth, rules_of(runs)))
     if column == "score" and len(runs) == 1:
         add_episodes(figure.axes[0], runs[0], against)
     add_legend(figure)
@@ -56,9 +58,29 @@ def curves(groups: Sequence[Sequence[Run]]) -> list[Curve]:
     return [curve(group, label) for group, label in zip(groups, labels(groups), strict=True)]
 
 
-def title_of(column: str, smooth: int) -> str:
+def rules_of(runs: Sequence[Run]) -> str:
+    """The protocol that the runs' scores were made under; empty where they differ, and labels say in what, and outside
+    Atari."""
+    named = {_rules(run) for run in runs}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _rules(run: Run) -> str:
+    # Only games on the emulator have several frames to a step; to ask Gymnasium would take longer than the picture.
+    if not run.settings["env_id"].startswith("ALE/") and run.frames_per_step == 1.0:
+        return ""
+    names = [f.name for f in dataclasses.fields(EnvConfig)]
+    try:
+        return protocols.name(EnvConfig(**{name: run.settings[f"env.{name}"] for name in names}), atari=True)
+    except (UserError, TypeError):
+        return ""
+
+
+def title_of(column: str, smooth: int, rules: str = "") -> str:
     unit = ", ms" if column.endswith("_ms") else ""
     text = _TITLES.get(column, column.removesuffix("_ms").replace("_", " ") + unit)
+    if column == "score":
+        text = f"training score{', ' + rules if rules else ''}\n{_MEAN}"
     return text if smooth == 1 else f"{text}\n(running mean of {smooth} rows)"
 
 
@@ -95,8 +117,9 @@ def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
         each = run.frames_per_step if against == "frames" else 1.0
         x = [each * episode.steps / AXES[against].scale for episode in shown]
     (line,) = chart.get_lines()
-    line.set_label(chart.get_ylabel().removeprefix("score, "))
-    chart.set_ylabel("score")
+    rules, _, mean = chart.get_ylabel().partition("\n")
+    line.set_label(mean)
+    chart.set_ylabel(rules)
     chart.plot(
         x, [episode.score for episode in shown], ".",
         color="0.55", markersize=4, markeredgewidth=0, alpha=0.5, zorder=1,

@@ -130,10 +130,14 @@ class PredictionQueue:
 class TrainingQueue:
     """Rollouts that wait for a trainer, oldest first. `put` blocks while it is full, which holds the agents back."""
 
-    def __init__(self, capacity: int, batch: int) -> None:
+    def __init__(self, capacity: int, batch: int, held: int = 0) -> None:
+        """With `held`, each rollout waits until so many have come after it; these are beside the capacity."""
         if batch < 1 or capacity < batch:
             raise ValueError(f"a queue of {capacity} rollouts never holds a batch of {batch}")
+        if held < 0:
+            raise ValueError(f"{held} rollouts cannot be held")
         self.capacity = capacity
+        self.held = held
         self._batch = batch
         self._rollouts: deque[int] = deque()
         self._condition = threading.Condition()
@@ -147,7 +151,7 @@ class TrainingQueue:
         """Adds rollouts, waiting for room for each; False if the queue was closed before all were in."""
         for rollout in rollouts:
             with self._condition:
-                self._condition.wait_for(lambda: self._closed or len(self._rollouts) < self.capacity)
+                self._condition.wait_for(lambda: self._closed or len(self._rollouts) < self.capacity + self.held)
                 if self._closed:
                     return False
                 self._rollouts.append(rollout)
@@ -159,18 +163,19 @@ class TrainingQueue:
         queue is closed, and nothing where the wait was ended by `nudge`."""
         with self._condition:
             nudges = self._nudges
-            self._condition.wait_for(
-                lambda: self._closed or len(self._rollouts) >= self._batch or self._nudges != nudges
-            )
+            self._condition.wait_for(lambda: self._closed or self._batches_ready() >= 1 or self._nudges != nudges)
             if self._closed:
                 return None
-            if len(self._rollouts) < self._batch:
+            count = min(most, self._batches_ready())
+            if count < 1:
                 return []
-            count = min(most, len(self._rollouts) // self._batch)
             count = 1 << (count.bit_length() - 1)
             rollouts = [self._rollouts.popleft() for _ in range(count * self._batch)]
             self._condition.notify_all()
             return rollouts
+
+    def _batches_ready(self) -> int:
+        return (len(self._rollouts) - self.held) // self._batch
 
     def nudge(self) -> None:
         """Ends the waits of all who take, with nothing."""

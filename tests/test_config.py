@@ -55,6 +55,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "trainers": [0, 65],
         "prediction_batch": [0, 65_537],
         "queue": [0, 1_000_001],
+        "delay": [-1, 100_001],
         "torch_threads": [-1, 1025],
         "restarts": [-1],
         "tune_seconds": [-1.0, 3601.0, math.nan],
@@ -171,7 +172,7 @@ def test_settings_cannot_be_changed_in_place() -> None:
 
 
 def test_rollouts_are_used_again_only_with_something_against_their_age() -> None:
-    for correction in ("none", "epsilon"):
+    for correction in ("none", "epsilon", "clipped-is"):
         with pytest.raises(
             UserError, match=r"^--reuse is 2, but must be 1 without --correction vtrace or --ratio-clip"
         ):

@@ -242,6 +242,18 @@ def legend_of(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
+def test_the_axis_names_the_protocol_that_all_runs_have(tmp_path: Path) -> None:
+    with_sticky, without = (EnvConfig(sticky=0.25, noop_max=0), EnvConfig())
+    runs = read(
+        make_run(tmp_path / "a", Config(env=without)), make_run(tmp_path / "b", Config(env=with_sticky)),
+    )  # fmt: skip
+    assert [plot.rules_of([run]) for run in runs] == ["no-op starts", "sticky actions, minimal action set"]
+    assert plot.rules_of(runs) == "", "the labels say what differs"
+    assert plot.title_of("score", 1, "no-op starts") == "training score, no-op starts\nmean of the last 100 episodes"
+    vector = dataclasses.replace(runs[0], settings=runs[0].settings | {"env_id": "CartPole-v1"}, frames_per_step=1.0)
+    assert plot.rules_of([vector]) == ""
+
+
 def test_one_run_shows_its_episodes_behind_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = read(make_run(tmp_path / "run"))
 

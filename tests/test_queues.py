@@ -400,6 +400,33 @@ def test_closing_the_training_queue_ends_everybody(in_threads: Threads, wait_unt
     assert list(iter(full.take, None)) == []
 
 
+@pytest.mark.parametrize("most", [1, 4])
+def test_held_rollouts_wait_until_as_many_have_come_after(most: int) -> None:
+    queue, held = TrainingQueue(6, 2, held=5), 5
+    assert queue.put(range(11)), "the capacity is beside what is held"
+    assert queue.take(most) == ([0, 1] if most == 1 else [0, 1, 2, 3])
+    while len(queue) >= held + 2:
+        queue.take()
+    assert len(queue) == held + (11 - held) % 2
+
+
+def test_a_reader_waits_while_all_that_is_there_is_held(in_threads: Threads, wait_until: WaitUntil) -> None:
+    queue = TrainingQueue(4, 2, held=3)
+    taken: list[list[int] | None] = []
+    (thread,) = in_threads(1, lambda _: taken.append(queue.take(4)))
+    assert queue.put(range(4))
+    wait_until(lambda: queue._condition._waiters)  # type: ignore[attr-defined]
+    assert taken == []
+    assert queue.put([4])
+    thread.join(10)
+    assert taken == [[0, 1]]
+
+
+def test_fewer_than_none_cannot_be_held() -> None:
+    with pytest.raises(ValueError, match="-1 rollouts cannot be held"):
+        TrainingQueue(4, 2, held=-1)
+
+
 @pytest.mark.parametrize(("capacity", "batch"), [(3, 4), (0, 0), (1, 0), (0, 1), (-1, 1)])
 def test_a_queue_that_never_holds_a_batch_is_refused(capacity: int, batch: int) -> None:
     with pytest.raises(ValueError, match=f"a queue of {capacity} rollouts never holds a batch of {batch}"):

@@ -425,6 +425,15 @@ def test_live_view_of_a_resumed_run_shows_its_past() -> None:
     assert " 1,000 " in "\n".join(_print(dashboard, 80, 24))
 
 
+def test_scores_are_shown_with_their_protocol() -> None:
+    snapshot, stream = make_snapshot(3_000, score=20.0), io.StringIO()
+    dashboard = Dashboard("ALE/Pong-v5", FACTS, "runs/pong-1", rules="sticky")
+    dashboard.update(snapshot)
+    assert "Sticky score 20" in "\n".join(_print(dashboard, 80, 24))
+    PlainSink(stream, rules="no-op").write(snapshot, [])
+    assert "  no-op score 20 (best" in stream.getvalue()
+
+
 def test_live_sink_leaves_its_last_view() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=24, force_terminal=True, legacy_windows=False)

@@ -14,6 +14,9 @@ BENCHMARKS = {
     "scaling": "how both grow with agents, with agent processes and with the network",
     "placements": "GA3C and every A3C system side by side, beside the hours per million steps of the slides",
     "table2": "the paper's table 2: A3C, GA3C and the speed-up for its five networks",
+    "table3": "the paper's table 3: scores of games after a time of training, beside the paper's",
+    "fig4": "the paper's figure 4: score against wall time for several numbers of agents, predictors and trainers",
+    "lag": "score and stability against policy lag, for each correction against it",
 }
 """The module of each benchmark, by the name a person types, and what it measures."""
 

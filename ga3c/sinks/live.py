@@ -96,7 +96,7 @@ class Dashboard:
 
     `title` is what is played, `facts` are short strings about the run (preset, network, device), `folder` is where it
     is kept, and `history` gives the (steps, score) points of a resumed run. With `names_bottleneck` it says who holds
-    the run back, which needs stages that wait for each other.
+    the run back, which needs stages that wait for each other. `rules` is a word for the protocol of the scores.
     """
 
     def __init__(
@@ -106,8 +106,10 @@ class Dashboard:
         folder: str,
         history: Iterable[tuple[float, float]] = (),
         names_bottleneck: bool = True,
+        rules: str = "",
     ) -> None:
         self._title = title
+        self._score_title = f"{rules} score ".lstrip().capitalize()
         self._facts = facts
         self._folder = folder
         self._names_bottleneck = names_bottleneck
@@ -169,7 +171,7 @@ class Dashboard:
         return _row(left, Text(folder, style="dim"))
 
     def _curve(self, snapshot: Snapshot, frame: _Frame, height: int) -> RenderableType:
-        title = Text.assemble(("Score ", "bold"), (number(snapshot.score), "bold green"))
+        title = Text.assemble((self._score_title, "bold"), (number(snapshot.score), "bold green"))
         title.append(f" · best {number(snapshot.best_score)} · {number(snapshot.episodes)} episodes")
         if not math.isnan(snapshot.episode_length):
             title.append(f" of {number(snapshot.episode_length)} steps")
