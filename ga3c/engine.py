@@ -36,13 +36,12 @@ class Ga3c:
         self._where = where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
 
-        workers = engine.workers or default_workers(engine.agents, where)
+        workers = engine.workers or default_workers(engine.room, where)
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
-        self.pool = AgentPool(
-            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced
-        )
-        self.space = space_for(engine, self.pool.levels, where)
+        self.pool = AgentPool(spec, config.env, engine.room, workers, engine.prediction_batch, self._seed, logs, traced)
+        self.pool.play(engine.agents)
+        self.space = space_for(engine, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
         self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
@@ -54,7 +53,7 @@ class Ga3c:
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(
-            spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where, network.state_size
+            spec, engine.room, learn.rollout, spare_blocks, learn.discount, where, network.state_size
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
@@ -167,7 +166,7 @@ class Ga3c:
         )
 
 
-def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) -> Space:
+def space_for(engine: EngineConfig, where: torch.device) -> Space:
     """What the numbers may become while a run goes on. Memory is taken for the most of them, so without tuning there is
     room for no more than was asked for."""
     most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
@@ -175,7 +174,7 @@ def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) 
     compiles = engine.fuse and where.type == "cuda"
     trainers = engine.trainers if compiles else max(most, engine.trainers)
     return Space(
-        agents=tuple(agents),
+        agents=tuple(range(1, engine.room + 1)),
         predictors=tuple(range(1, max(most, engine.predictors) + 1)),
         trainers=tuple(range(1, trainers + 1)),
     )

@@ -50,6 +50,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
     },
     "engine": {
         "agents": [0, 65_537],
+        "max_agents": [-1, 65_537, 8],
         "workers": [-1, 4097],
         "predictors": [0, 65],
         "trainers": [0, 65],
@@ -91,7 +92,7 @@ def test_every_number_has_a_range() -> None:
 
 
 def test_more_workers_than_agents_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^--workers is 5, but must be at most --agents, which is 4\.$"):
+    with pytest.raises(UserError, match=r"^--workers is 5, but must be at most the number of agents, which is 4\.$"):
         Config(engine=EngineConfig(agents=4, workers=5))
     assert Config(engine=EngineConfig(agents=4, workers=4)).engine.workers == 4
 

@@ -14,6 +14,8 @@ BENCHMARKS = {
     "scaling": "how both grow with agents, with agent processes and with the network",
     "placements": "GA3C and every A3C system side by side, beside the hours per million steps of the slides",
     "table2": "the paper's table 2: A3C, GA3C and the speed-up for its five networks",
+    "fig3": "the paper's figure 3: TPS by agents, predictors and trainers, and for larger networks",
+    "fig5": "the paper's figure 5: training queue and prediction batch of the fastest settings",
 }
 """The module of each benchmark, by the name a person types, and what it measures."""
 

@@ -13,11 +13,11 @@ from ga3c.bench import harness, record
 from ga3c.bench.harness import Measurement
 from ga3c.config import Config
 
-_COUNTS = ("agents", "workers", "stride", "repeat", "restarts")
+_COUNTS = ("agents", "workers", "predictors", "trainers", "stride", "repeat", "restarts")
 FIGURES = tuple(field.name for field in dataclasses.fields(Measurement))
 COLUMNS = (
-    "key", "env", "preset", "system", "device", "agents", "workers", "net", "stride", "repeat", *FIGURES, "date",
-    "machine",
+    "key", "env", "preset", "system", "device", "agents", "workers", "predictors", "trainers", "net", "stride",
+    "repeat", *FIGURES, "date", "machine",
 )  # fmt: skip
 
 
@@ -47,15 +47,20 @@ class Ledger:
     def measure(self, config: Config, repeat: int, on_left: Callable[[float], None]) -> Measurement:
         """Measures a setting, and keeps what was found."""
         one = harness.measure(config, self.seconds, on_left=on_left)
+        self.keep(config, repeat, one)
+        return one
+
+    def keep(self, config: Config, repeat: int, one: Measurement) -> None:
+        """Writes down what was measured of a setting."""
         key, engine = self.key(config, repeat), config.engine
         self._rows[key] = {
             "key": key, "env": config.env_id, "preset": config.preset, "system": engine.system,
-            "device": engine.device, "agents": engine.agents, "workers": engine.workers, "net": config.net.net,
+            "device": engine.device, "agents": engine.agents, "workers": engine.workers,
+            "predictors": engine.predictors, "trainers": engine.trainers, "net": config.net.net,
             "stride": config.net.stride, "repeat": repeat, **vars(one), "date": record.date(), "machine": self._machine,
         }  # fmt: skip
         if self.path is not None:
             record.write_csv(self.path, COLUMNS, self._rows.values())
-        return one
 
 
 def _typed(row: dict[str, str]) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ def resolved(config: Config, spec: "EnvSpec", where: "torch.device") -> Config:
 
     workers = config.engine.workers
     if config.engine.system == "ga3c":
-        workers = workers or default_workers(config.engine.agents, where)
+        workers = workers or default_workers(config.engine.room, where)
     device_name: DeviceName = "cuda" if where.type == "cuda" else "cpu"
     engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
     net = dataclasses.replace(config.net, net=nets.chosen(spec, config.net))
