@@ -97,6 +97,11 @@ class Ga3c:
         """How many agents play, and how many predictors and trainers work."""
         return Setting(self.pool.playing, self._predictor_seats.count, self._trainer_seats.count)
 
+    @property
+    def at_work(self) -> Setting:
+        """What `setting` has become so far: who is one too many finishes first what he holds."""
+        return Setting(self.pool.playing, self._predictor_seats.taken, self._trainer_seats.taken)
+
     def set(self, setting: Setting) -> None:
         """Changes the numbers to others in `space`, while all goes on: agents pause or play again, threads rest or work
         again, and where there are not enough of them new ones are built here before they join the others."""
@@ -137,6 +142,15 @@ class Ga3c:
 
     def pids(self) -> list[int]:
         return self.pool.pids()
+
+    def finish_acting(self) -> None:
+        """Ends the predictors one by one with nothing in their hands, while trainers still make room for what they
+        hold. Agents then wait for answers that do not come; `stop` does the rest."""
+        with self._changing:
+            self._predictor_seats.close()
+            self.pool.queue.close()
+            for predictor in self.predictors:
+                predictor.join()
 
     def stop(self, patience: float) -> None:
         """Closing the seats and the queues is what ends the threads."""

@@ -53,27 +53,32 @@ class LiveRun:
         self.system = system
         self._gpu = gpu
 
-    def look(self) -> Snapshot:
-        """The record a moment after the last one. Raises what keeps the run from going on."""
+    def look(self, on_episode: Callable[[int], None] = lambda length: None) -> Snapshot:
+        """The record a moment after the last one; `on_episode` is told the steps of each that ended meanwhile. Raises
+        what keeps the run from going on."""
         time.sleep(TICK)
         if self.system.stats.failure:
             raise RunFailed(self.system.stats.failure)
         for failure in self.system.find_failed():
             raise RunFailed(f"Agent process {failure.worker} ended with {failure.exit_code}.\n{failure.last_words}")
-        return self.system.stats.snapshot()[0]
+        snapshot, ended = self.system.stats.snapshot()
+        for episode in ended:
+            on_episode(episode.length)
+        return snapshot
 
-    def warm_up(self) -> None:
+    def warm_up(self, on_episode: Callable[[int], None] = lambda length: None) -> None:
         """Waits until all agents have come to work and updates are made."""
-        while not ((now := self.look()).updates and self.system.all_act()):
+        while not ((now := self.look(on_episode)).updates and self.system.all_act()):
             if now.seconds > _PATIENCE:
                 raise RunFailed(f"Nothing was trained within {_PATIENCE:.0f} s; an environment may hang.")
-        self.let_pass(_FIRST)
+        self.let_pass(_FIRST, on_episode)
 
-    def let_pass(self, seconds: float) -> Snapshot:
+    def let_pass(self, seconds: float, on_episode: Callable[[int], None] = lambda length: None) -> Snapshot:
+        """The last record after so many seconds."""
         end = time.monotonic() + seconds
-        now = self.look()
+        now = self.look(on_episode)
         while time.monotonic() < end:
-            now = self.look()
+            now = self.look(on_episode)
         return now
 
     def measure(

@@ -84,6 +84,15 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     write(path, text.getvalue())
 
 
+def append_csv(path: Path, columns: Sequence[str], row: Row, first: bool) -> None:
+    """One row more, where a file of thousands would take too long to be written anew; `first` begins the file."""
+    with path.open("w" if first else "a", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, columns, restval="", extrasaction="ignore", lineterminator="\n")
+        if first:
+            table.writeheader()
+        table.writerow({name: "" if value is None else value for name, value in finite(row).items()})
+
+
 def read_csv(path: Path) -> list[dict[str, str]]:
     """The rows of a file; none where there is no file."""
     if not path.exists():
