@@ -181,7 +181,8 @@ class EngineConfig:
     tune_seconds: float = 0.0
     """Seconds for which --tune measures a setting (0: 15, or 60 with paper)."""
     lag_limit: float = 0.0
-    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first)."""
+    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first, for
+    as many agents as there may be)."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")

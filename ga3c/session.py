@@ -33,16 +33,20 @@ def base_config(env_id: str, preset: presets.Preset, device_name: str, system: S
     return presets.base(preset, spec, on_cuda=device.choose(device_name).type == "cuda")
 
 
-def train(config: Config, out: Path | None, ui: Ui) -> None:
-    """A new run. Nothing is written before everything that can be wrong has been looked at."""
+def train(config: Config, out: Path | None, ui: Ui, also: Sequence[Sink] = ()) -> None:
+    """A new run. Nothing is written before everything that can be wrong has been looked at. `also` are told besides
+    what the folder and the person get."""
     folder = RunFolder(out or RunFolder.default(config))
     folder.check_new()
     server = build(config, folder, start=0)
     folder.create(config)
-    _run(server, _sinks(config, folder, ui, purge_step=None))
+    _run(server, [*_sinks(config, folder, ui, purge_step=None), *also])
 
 
-def resume(path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui) -> None:
+def resume(
+    path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui,
+    also: Sequence[Sink] = (),
+) -> None:  # fmt: skip
     """Goes on with a run. A new limit or device becomes part of its configuration."""
     folder = RunFolder(path)
     config = folder.read_config()
@@ -71,7 +75,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     trim(path, counters.steps)
     tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
-    _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
+    _run(server, [*_sinks(config, folder, ui, purge_step=counters.steps), *also])
 
 
 def build(config: Config, folder: RunFolder, start: int) -> Server:

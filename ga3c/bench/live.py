@@ -53,10 +53,10 @@ class LiveRun:
         self.system = system
         self._gpu = gpu
 
-    def look(self, on_episode: Callable[[int], None] = lambda length: None) -> Snapshot:
-        """The record a moment after the last one; `on_episode` is told the steps of each that ended meanwhile. Raises
-        what keeps the run from going on."""
-        time.sleep(TICK)
+    def look(self, on_episode: Callable[[int], None] = lambda length: None, after: float = TICK) -> Snapshot:
+        """The record `after` so many seconds; `on_episode` is told the steps of each that ended meanwhile. Raises what
+        keeps the run from going on."""
+        time.sleep(after)
         if self.system.stats.failure:
             raise RunFailed(self.system.stats.failure)
         for failure in self.system.find_failed():

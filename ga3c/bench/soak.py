@@ -26,8 +26,8 @@ from ga3c.errors import RunFailed, UserError
 from ga3c.stats import Snapshot
 from ga3c.tuner import Setting, Space
 
-_PATIENCE = 60.0
-"""Seconds within which everybody must have done something: the largest network on two cores takes some."""
+_PATIENCE = 180.0
+"""Seconds within which everybody must have done something: others may have the processors meanwhile."""
 _BETWEEN_CHECKS = 60.0
 """Seconds between looks at whether anybody is stuck."""
 _GROWTH, _GROWTH_MB = 0.02, 16.0
@@ -298,7 +298,7 @@ def plot(result: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
 
     def draw(chart: Any, name: str, label: str, colour: int, style: str = "-") -> None:
         chart.plot(
-            minutes, [row[name] for row in rows], style, color=picture.COLOURS[colour], lw=0.8, ms=1.5, label=label
+            minutes, [row[name] for row in rows], style, color=picture.COLOURS[colour], lw=0.8, ms=2.5, label=label
         )
 
     draw(memory, "rss_server_mb", "server", 0)
@@ -312,6 +312,8 @@ def plot(result: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
     draw(numbers, "trainers", "trainers", 2, ".")
     numbers.set_ylabel("at work")
     numbers.set_yscale("log", base=2)
+    places = [2**n for n in range(int(max(row["agents"] for row in rows)).bit_length())]
+    numbers.set_yticks(places, labels=[str(place) for place in places])
     numbers.set_xlabel("minutes")
     for chart in (memory, speed, numbers):
         picture.legend_above(chart)
