@@ -18,7 +18,7 @@ _WARM_UP = 10.0
 """Seconds from the first update on that are not measured: queues fill, and the first rollouts come all at once."""
 _SETTLE, _MOST_SETTLING = 3.0, 15.0
 """Seconds after each change that are not measured: agents who paused bring steps of old weights first. They are more,
-but not above the second, while rollouts wait that were played before: working them off is not the speed of a setting."""
+up to the second, while rollouts wait that were played before: working them off is not the speed of a setting."""
 _LEAST_UPDATES, _MOST_WINDOWS = 30, 4
 """With fewer updates a window says too little, and so is longer, up to so many times."""
 

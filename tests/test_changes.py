@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ga3c import envs
@@ -28,8 +29,13 @@ LEARN = LearnConfig(rollout=3, batch_rollouts=2, correction="vtrace", reuse=2, r
 def make_system(tmp_path: Path) -> Iterator[Callable[..., Ga3c]]:
     systems: list[Ga3c] = []
 
-    def make(env_id: str = "toys:Ledger-v0", agents: int = 8, workers: int = 2, most: int = 3) -> Ga3c:
-        engine = EngineConfig(device="cpu", agents=agents, workers=workers, predictors=most, trainers=most, queue=6)
+    def make(
+        env_id: str = "toys:Ledger-v0", agents: int = 8, workers: int = 2, most: int = 3, max_agents: int = 0
+    ) -> Ga3c:
+        engine = EngineConfig(
+            device="cpu", agents=agents, workers=workers, predictors=most, trainers=most, queue=6,
+            max_agents=max_agents, tune="on" if max_agents else "off",
+        )  # fmt: skip
         config = Config(env_id, env=EnvConfig(clip_rewards=False), net=NetConfig(), learn=LEARN, engine=engine)
         system = Ga3c(config, envs.describe(env_id, config.env, raw_screens=False), tmp_path / f"logs-{len(systems)}")
         systems.append(system)
@@ -177,6 +183,19 @@ def test_agents_pause_and_their_episodes_go_on(make_system: Callable[..., Ga3c],
     lengths = [episode.length for episode in episodes if episode.agent == paused[0]]
     cycle = [2, 3, 4, 5, 6, 7, 1] * 50
     assert any(sorted(lengths) == sorted(cycle[start : start + len(lengths)]) for start in range(7)), lengths
+
+
+def test_a_run_may_begin_with_few_of_its_agents(make_system: Callable[..., Ga3c], wait_until: WaitUntil) -> None:
+    system = make_system(agents=3, workers=2, max_agents=8)
+    slots = system.pool.slots
+    assert system.setting.agents == 3
+    assert system.space.agents[-1] == 8
+    system.start()
+    advance(system, wait_until, steps=300)
+    assert set(np.flatnonzero(slots.frames[:, 0])) <= {0, 2, 4}, "the others have not begun yet"
+    assert len(system.stats.snapshot()[1]) > 10
+    system.set(Setting(8, 1, 1))
+    wait_until(lambda: (slots.frames[:, 0] > 20).all())
 
 
 def test_a_process_that_is_killed_while_paused_comes_back(

@@ -167,10 +167,11 @@ def test_an_accepted_setting_that_becomes_too_old_is_left() -> None:
 
 
 def test_without_a_ceiling_the_first_window_sets_one() -> None:
-    tuner = Climber(SPACE, Setting(16, 1, 1), lag_limit=0.0)
-    decision = tuner.observe(Window(Setting(16, 1, 1), 100, 500, 20))
+    most = SPACE.agents[-1]
+    tuner = Climber(SPACE, Setting(most, 1, 1), lag_limit=0.0)
+    decision = tuner.observe(Window(Setting(most, 1, 1), 100, 500, 20))
     assert decision.verdict == "measured"
-    decision = tuner.observe(Window(decision.next, 200, 500, default_limit(20) + 0.1))
+    decision = tuner.observe(Window(decision.next, 200, 500, default_limit(20, most, most) + 0.1))
     assert (decision.verdict, decision.why) == ("rejected", "its lag of 26.1 is above 26")
 
 

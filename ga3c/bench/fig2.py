@@ -230,7 +230,9 @@ def plot(result: dict[str, Any], curves: dict[str, list[dict[str, float]]], path
         speed.set_ylim(bottom=0)
         for colour, name in enumerate(("agents", "predictors", "trainers")):
             values = [row[name] for row in rows]
-            numbers.step(minutes, values, where="post", color=picture.COLOURS[colour], label=f"N_{name[0].upper()}")
+            style = "--" if name == "trainers" else "-"  # where both are the same, both are seen
+            label = f"N_{name[0].upper()}"
+            numbers.step(minutes, values, style, where="post", color=picture.COLOURS[colour], label=label)
         numbers.set_yscale("log", base=2)
         places = [2**n for n in range(int(max(row["agents"] for row in rows)).bit_length() + 1)]
         numbers.set_yticks(places, labels=[str(place) for place in places])

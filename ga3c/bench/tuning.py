@@ -29,8 +29,8 @@ _COLUMNS = ("turn", "agents", "predictors", "trainers", "tps", "tuned_tps", "rat
 
 @dataclass(frozen=True)
 class TuningArguments:
-    """Tune from few agents, one predictor and one trainer for some minutes, then measure a fixed grid of settings in the
-    same run, each between two measurements of the tuner's last one, and say how much of the best TPS that has.
+    """Tune from few agents, one predictor and one trainer for some minutes, then measure a fixed grid of settings in
+    the same run, each between two measurements of the tuner's last one, and say how much of the best TPS that has.
 
     A machine's speed changes within minutes, so settings are compared only with what was measured beside them."""
 
@@ -189,11 +189,13 @@ def sweep(
 
 
 def judged(tuned: Setting, found: Sequence[Beside]) -> dict[str, Any]:
-    """How the tuner's setting compares with the best of the grid, by those that were measured most often."""
+    """How the tuner's setting compares with the best of the grid. Of those that were measured again the first time
+    does not count, since it is what they were chosen by."""
     trials: dict[Setting, list[Beside]] = {}
     for one in found:
         trials.setdefault(one.setting, []).append(one)
-    most = max(map(len, trials.values()))
+    trials = {setting: some[1:] or some for setting, some in trials.items()}
+    again = {one.setting for one in found[len(trials) :]}
     rows = [
         {
             **setting._asdict(), "trials": len(some), "ratio": cells.mean(one.ratio for one in some),
@@ -201,8 +203,8 @@ def judged(tuned: Setting, found: Sequence[Beside]) -> dict[str, Any]:
         }
         for setting, some in trials.items()
     ]  # fmt: skip
-    rows.sort(key=lambda row: (-row["trials"], -row["ratio"]))
-    best = rows[0] if rows[0]["trials"] == most else max(rows, key=lambda row: row["ratio"])
+    rows.sort(key=lambda row: (Setting(row["agents"], row["predictors"], row["trainers"]) not in again, -row["ratio"]))
+    best = rows[0]
     return {
         "tuned": list(tuned),
         "tuned_tps": cells.mean(one.tuned_tps for one in found),
@@ -248,7 +250,9 @@ def plot(result: dict[str, Any], path: Path) -> None:
     beside = over_time.twinx()
     for colour, name in enumerate(Setting._fields, 1):
         values = [int(row[f"accepted_{name}"]) for row in windows]
-        beside.step(minutes, values, where="post", color=picture.COLOURS[colour], label=f"N_{name[0].upper()} accepted")
+        style = "--" if name == "trainers" else "-"  # where both are the same, both are seen
+        label = f"N_{name[0].upper()} accepted"
+        beside.step(minutes, values, style, where="post", color=picture.COLOURS[colour], label=label)
     beside.set_yscale("log", base=2)
     places = [2**n for n in range(int(max(row["agents"] for row in rows)).bit_length())]
     beside.set_yticks(places, labels=[str(place) for place in places])
