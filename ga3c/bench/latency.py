@@ -124,8 +124,12 @@ def figures(trials: Sequence[Measurement]) -> dict[str, float]:
     is the time until a predictor took its request."""
     names = ("wait_ms", "preparing_ms", "predicting_ms", "update_ms", "update_device_ms", "update_overhead")
     found = {name: cells.mean(getattr(one, name) for one in trials) for name in (*names, "tps", "pps")}
-    found["queueing_ms"] = max(0.0, found["wait_ms"] - found["preparing_ms"] - found["predicting_ms"])
-    found["inference_share"] = min(1.0, cells.ratio(found["predicting_ms"], found["wait_ms"]))
+    queueing = found["wait_ms"] - found["preparing_ms"] - found["predicting_ms"]
+    share = cells.ratio(found["predicting_ms"], found["wait_ms"])
+    # Small batches are answered sooner than large ones, and a call counts once for all its agents: with next to no
+    # queueing the parts can exceed the whole a little. NaN stays NaN.
+    found["queueing_ms"] = 0.0 if queueing < 0.0 else queueing
+    found["inference_share"] = 1.0 if share > 1.0 else share
     return found
 
 

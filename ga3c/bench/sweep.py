@@ -162,7 +162,9 @@ class Sweep:
         if not any(live.missing(base, turns, self.ledger) for turns in self._passes(net)):
             return
         bar.begin(f"{net}: starting")
-        with live.running(base) as run:
+        # Each predictor and trainer is built before the run starts, which takes its time on a GPU.
+        settings = self.settings if net == self.first_net else self.of_other_nets()
+        with live.running(live.with_most(base, settings)) as run:
             run.warm_up()
             for turns in self._passes(net):
                 live.measure(run, base, turns, self.ledger, bar, net)
