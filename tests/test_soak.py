@@ -26,11 +26,10 @@ def _torch_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("preset", ["paper", "fast"])
-def test_a_short_soak_loses_nothing(preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_FIRST", 0.2)
     monkeypatch.setattr(soak, "_BETWEEN_CHECKS", 1.0)
-    words = ["bench", "soak", *SMALL, "--preset", preset, "--minutes", "0.04", "--every", "0.1", "--out", str(tmp_path)]
+    words = ["bench", "soak", *SMALL, "--minutes", "0.04", "--every", "0.1", "--out", str(tmp_path)]
     assert cli.main([*words, *NO_PLOT]) == 0
     result = json.loads((tmp_path / "soak.json").read_text())
     assert len(result["checks"]) == 9
