@@ -3,7 +3,7 @@
 import csv
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,15 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert NO_PLOT or (tmp_path / "soak.png").stat().st_size > 10_000
 
 
-def test_who_is_stuck_is_told_and_what_is_missing_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_stuck_is_told_and_what_is_missing_shows(
+    monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
     monkeypatch.setattr(live, "_FIRST", 0.1)
     monkeypatch.setattr(conservation, "_PATIENCE", 1.0)
     config = soak.plan(soak.SoakArguments(env_id="CartPole-v1", device="cpu", agents=4, predictors=1, trainers=1))
     episodes = conservation.Episodes()
     with live.running(config) as run:
         run.warm_up(episodes)
-        pool, real = run.system.pool, run.system.pool.reply
         assert conservation.who_is_stuck(run, episodes) == ""
         run.system.store.release([0])  # a block twice
         broken = {
@@ -59,10 +60,14 @@ def test_who_is_stuck_is_told_and_what_is_missing_shows(tmp_path: Path, monkeypa
         run.warm_up(episodes)
         pool, real = run.system.pool, run.system.pool.reply
 
+        forgotten = []
+
         def forgetful(requests: Any) -> None:
+            forgotten.extend(request for request in requests if not request.group.number)
             real([request for request in requests if request.group.number])
 
         monkeypatch.setattr(pool, "reply", forgetful)
+        wait_until(lambda: forgotten)
         stuck = conservation.who_is_stuck(run, episodes)
         assert "agents [0] made no step" in stuck
 
