@@ -159,7 +159,7 @@ class EngineConfig:
     device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
-    """Agents that play at once (the paper's N_A); with --tune on, the most of them."""
+    """Agents that play at once (the paper's N_A)."""
     workers: int = 0
     """Processes that share the agents among them (0: as many as the cores serve best)."""
     predictors: int = 2
@@ -179,15 +179,23 @@ class EngineConfig:
     restarts: int = 10
     """Agent processes may fail so many times before the run stops."""
     tune: TuneName = "off"
-    """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on: by
-    comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if TPS rose."""
+    """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on, or
+    --tune alone: by comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if
+    TPS rose."""
+    max_agents: int = 0
+    """With --tune on, the most agents that may come to play: the others pause (0: as many as the preset has)."""
     tune_seconds: float = 0.0
     """Seconds for which --tune measures a setting (0: 15, or 60 with paper)."""
     lag_limit: float = 0.0
-    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first)."""
+    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first, for
+    as many agents as there may be)."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")
+        _require(0 <= self.max_agents <= 65_536, "max_agents", self.max_agents, "between 0 and 65536")
+        enough = self.max_agents in (0, self.agents) or (self.max_agents > self.agents and self.tune == "on")
+        wanted = f"at least --agents, which is {self.agents}" if self.tune == "on" else "left out without --tune on"
+        _require(enough, "max_agents", self.max_agents, wanted)
         _require(0 <= self.workers <= 4096, "workers", self.workers, "between 0 and 4096")
         _require(1 <= self.predictors <= 64, "predictors", self.predictors, "between 1 and 64")
         _require(1 <= self.trainers <= 64, "trainers", self.trainers, "between 1 and 64")
@@ -198,6 +206,11 @@ class EngineConfig:
         _require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
         _require(0 <= self.tune_seconds <= 3600, "tune_seconds", self.tune_seconds, "between 0 and 3600")
         _require(0 <= self.lag_limit < math.inf, "lag_limit", self.lag_limit, "0 or more")
+
+    @property
+    def room(self) -> int:
+        """Agents for which processes and memory are there, whether they play or pause."""
+        return max(self.agents, self.max_agents)
 
 
 @dataclass(frozen=True)
@@ -240,8 +253,8 @@ class Config:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        workers, agents = self.engine.workers, self.engine.agents
-        _require(workers <= agents, "workers", workers, f"at most --agents, which is {agents}")
+        workers, agents = self.engine.workers, self.engine.room
+        _require(workers <= agents, "workers", workers, f"at most the number of agents, which is {agents}")
         learn = self.learn
         corrected = learn.reuse == 1 or learn.correction == "vtrace" or learn.ratio_clip > 0.0
         _require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
@@ -255,8 +268,11 @@ class Config:
             only = "cuda" if system in GPU_SYSTEMS else "cpu"
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
-        unused = ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune", "tune_seconds")
-        for name in (*unused, "lag_limit", "delay"):
+        unused = (
+            "max_agents", "workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune",
+            "tune_seconds", "lag_limit", "delay",
+        )  # fmt: skip
+        for name in unused:
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
         for name in ("batch_rollouts", "reuse"):

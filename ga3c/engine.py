@@ -36,13 +36,12 @@ class Ga3c:
         self._where = where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
 
-        workers = engine.workers or default_workers(engine.agents, where)
+        workers = engine.workers or default_workers(engine.room, where)
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
-        self.pool = AgentPool(
-            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced
-        )
-        self.space = space_for(engine, self.pool.levels, where)
+        self.pool = AgentPool(spec, config.env, engine.room, workers, engine.prediction_batch, self._seed, logs, traced)
+        self.pool.play(engine.agents)
+        self.space = space_for(engine, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
         held = -(-engine.delay // learn.reuse) * batch  # a batch makes as many updates as it is used times
@@ -56,7 +55,7 @@ class Ga3c:
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(
-            spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where, network.state_size
+            spec, engine.room, learn.rollout, spare_blocks, learn.discount, where, network.state_size
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
@@ -100,6 +99,11 @@ class Ga3c:
         """How many agents play, and how many predictors and trainers work."""
         return Setting(self.pool.playing, self._predictor_seats.count, self._trainer_seats.count)
 
+    @property
+    def at_work(self) -> Setting:
+        """What `setting` has become so far: who is one too many finishes first what he holds."""
+        return Setting(self.pool.playing, self._predictor_seats.taken, self._trainer_seats.taken)
+
     def set(self, setting: Setting) -> None:
         """Changes the numbers to others in `space`, while all goes on: agents pause or play again, threads rest or work
         again, and where there are not enough of them new ones are built here before they join the others."""
@@ -141,6 +145,15 @@ class Ga3c:
     def pids(self) -> list[int]:
         return self.pool.pids()
 
+    def finish_acting(self) -> None:
+        """Ends the predictors one by one with nothing in their hands, while trainers still make room for what they
+        hold. Agents then wait for answers that do not come; `stop` does the rest."""
+        with self._changing:
+            self._predictor_seats.close()
+            self.pool.queue.close()
+            for predictor in self.predictors:
+                predictor.join()
+
     def stop(self, patience: float) -> None:
         """Closing the seats and the queues is what ends the threads."""
         with self._changing:
@@ -169,7 +182,7 @@ class Ga3c:
         )
 
 
-def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) -> Space:
+def space_for(engine: EngineConfig, where: torch.device) -> Space:
     """What the numbers may become while a run goes on. Memory is taken for the most of them, so without tuning there is
     room for no more than was asked for."""
     most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
@@ -177,7 +190,7 @@ def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) 
     compiles = engine.fuse and where.type == "cuda"
     trainers = engine.trainers if compiles else max(most, engine.trainers)
     return Space(
-        agents=tuple(agents),
+        agents=tuple(range(1, engine.room + 1)),
         predictors=tuple(range(1, max(most, engine.predictors) + 1)),
         trainers=tuple(range(1, trainers + 1)),
     )

@@ -25,6 +25,15 @@ class Settings(Protocol):
 Arguments = TypeVar("Arguments", bound=Settings)
 
 
+def spelled_out(arguments: Sequence[str]) -> list[str]:
+    """The same words, with `--tune` alone as `--tune on`."""
+    words = list(arguments)
+    for place in reversed([n for n, word in enumerate(words) if word == "--tune"]):
+        if words[place + 1 : place + 2] == [] or words[place + 1].startswith("-"):
+            words.insert(place + 1, "on")
+    return words
+
+
 def parse(
     kind: type[Arguments],
     arguments: Sequence[str],
@@ -36,6 +45,7 @@ def parse(
     `adjust` may change the defaults, given what was typed."""
     from ga3c import session  # torch takes seconds, which the other commands need not wait for
 
+    arguments = spelled_out(arguments)
     flags = [a for a in arguments if a not in ("-h", "--help")]
     first = tyro.cli(kind, args=flags, prog=prog, config=STYLE)
     base = session.base_config(first.env_id, first.preset, first.engine.device, first.engine.system)

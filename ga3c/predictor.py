@@ -102,7 +102,8 @@ class Predictor(threading.Thread):
 
     def _predict(self, requests: Sequence[Request], waited: int) -> None:
         begin = time.monotonic_ns()
-        agents = np.concatenate([self._agents_of[request.group.number] for request in requests])
+        asking = self._slots.asking
+        agents = np.concatenate([self._agents_of[r.group.number][: asking[r.group.number]] for r in requests])
         flags = self._slots.flags[agents]
         placement = self._store.place(agents, flags, self._model.version)
         size = self._upload(requests, agents, placement)

@@ -35,6 +35,8 @@ class PredictionQueue:
             raise ValueError(f"max_agents is {max_agents}, but one group alone has {largest} agents")
         self._groups = groups
         self._mean_size = sum(group.size for group in groups) / len(groups)
+        self.answered = [0] * len(groups)
+        """Requests of each group that were answered."""
         self._max_requests = max_agents // largest
         self._read_fd, self.write_fd = os.pipe()
         os.set_inheritable(self.write_fd, False)
@@ -84,6 +86,7 @@ class PredictionQueue:
         with self._lock:
             for request in requests:
                 self._taken[request.group.number] = False
+                self.answered[request.group.number] += 1
 
     def disown(self, groups: Sequence[Group], incarnation: int) -> None:
         """The groups' process is dead: what it still asks is dropped, and only the new incarnation is heard."""
@@ -92,10 +95,12 @@ class PredictionQueue:
                 self._incarnations[group.number] = incarnation
                 self._kept_back.pop(group.number, None)
 
-    def pause(self, groups: Sequence[Group]) -> None:
-        """Exactly these groups get no answer from now on. What others were kept waiting with is asked anew."""
+    def pause(self, groups: Sequence[Group], playing: int) -> None:
+        """Exactly these groups get no answer from now on, and `playing` agents are in the others. What those were kept
+        waiting with is asked anew."""
         with self._lock:
             self._paused = {group.number for group in groups}
+            self._mean_size = playing / (len(self._groups) - len(groups))
             for number in [number for number in self._kept_back if number not in self._paused]:
                 os.write(self.write_fd, REQUEST.pack(number, self._kept_back.pop(number)))
 
@@ -143,6 +148,8 @@ class TrainingQueue:
         self._condition = threading.Condition()
         self._nudges = 0
         self._closed = False
+        self.came = self.went = 0
+        """Rollouts that were put and taken so far."""
 
     def __len__(self) -> int:
         return len(self._rollouts)
@@ -155,6 +162,7 @@ class TrainingQueue:
                 if self._closed:
                     return False
                 self._rollouts.append(rollout)
+                self.came += 1
                 self._condition.notify_all()
         return True
 
@@ -171,6 +179,7 @@ class TrainingQueue:
                 return []
             count = 1 << (count.bit_length() - 1)
             rollouts = [self._rollouts.popleft() for _ in range(count * self._batch)]
+            self.went += len(rollouts)
             self._condition.notify_all()
             return rollouts
 

@@ -79,6 +79,11 @@ class Trainer(threading.Thread):
         self._apply = lane.fuse(self._clip_and_step)
         self._graphs = self._capture(late)
 
+    @property
+    def kept(self) -> int:
+        """Rollouts that it holds to use again."""
+        return len(self._kept)
+
     def run(self) -> None:
         with self._lane.active():
             try:

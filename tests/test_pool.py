@@ -271,4 +271,7 @@ def test_limits_of_one_prediction(make_pool: MakePool) -> None:
 def test_slots_of_a_pool_start_empty(make_pool: MakePool) -> None:
     pool = make_pool("toys:Countdown-v0", agents=3, workers=2)
     assert pool.slots.frames.shape == (3, 4)
-    assert not any(np.any(array) for array in vars(pool.slots).values() if isinstance(array, np.ndarray))
+    arrays = {name: value for name, value in vars(pool.slots).items() if isinstance(value, np.ndarray)}
+    for name in ("playing", "asking"):
+        assert arrays.pop(name).tolist() == [1, 1, 1, 0], "all take part; the second process has one group"
+    assert not any(map(np.any, arrays.values()))

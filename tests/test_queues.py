@@ -162,33 +162,33 @@ def test_what_a_dead_process_asked_is_dropped(make_queue: Any) -> None:
 def test_what_a_paused_group_asks_is_kept_until_it_goes_on(make_queue: Any) -> None:
     groups = arrange(agents=4, workers=2)
     queue = make_queue(groups, max_agents=4)
-    queue.pause(groups[:2])
+    queue.pause(groups[:2], 2)
     for group in groups:
         ask(queue, group)
     assert queue.take() == [Request(group, 0) for group in groups[2:]]
     assert [queue.is_kept_back(group) for group in groups] == [True, True, False, False]
     assert not queue.is_taken(groups[:2])
     assert queue.waiting() == 0
-    queue.pause([groups[1], groups[3]])  # one goes on, another pauses
+    queue.pause([groups[1], groups[3]], 2)  # one goes on, another pauses
     assert queue.take() == [Request(groups[0], 0)]
     queue.done([Request(group, 0) for group in groups])
     ask(queue, groups[3])
     assert queue.take() == []
-    queue.pause([])
+    queue.pause([], 4)
     assert queue.take() == [Request(groups[1], 0), Request(groups[3], 0)]
 
 
 def test_what_a_paused_process_asked_before_it_died_is_dropped(make_queue: Any) -> None:
     groups = arrange(agents=2, workers=2)
     queue = make_queue(groups, max_agents=2)
-    queue.pause(groups[:1])
+    queue.pause(groups[:1], 1)
     ask(queue, groups[0])
     assert queue.take() == []
     queue.disown(groups[:1], 1)
     assert not queue.is_kept_back(groups[0])
     ask(queue, groups[0], incarnation=1)
     assert queue.take() == []
-    queue.pause([])
+    queue.pause([], 2)
     assert queue.take() == [Request(groups[0], 1)]
 
 

@@ -45,14 +45,18 @@ class Group:
         return self.stop - self.start
 
 
+def halves(share: int) -> tuple[int, int]:
+    """How many of a process's agents are in its first group and in its second, which may be none."""
+    return share - share // 2, share // 2
+
+
 def arrange(agents: int, workers: int) -> list[Group]:
     """Deals agents out to processes evenly; each process steps one of its two groups while the other waits."""
     groups: list[Group] = []
     start = 0
     for worker in range(workers):
         share = agents // workers + (worker < agents % workers)
-        halves = [share - share // 2, share // 2] if share > 1 else [share]
-        for size in halves:
+        for size in filter(None, halves(share)):
             groups.append(Group(len(groups), worker, start, start + size))
             start += size
     return groups
@@ -81,6 +85,13 @@ class Slots:
         self.lengths = array((agents,), "int64")
         self.posted_ns = array((agents,), "int64")
         """When the agent's group asked, on the clock that all processes share."""
+        # Of groups: a process has two at most.
+        self.playing = array((2 * workers,), "int64")
+        """How many of the group's agents, from the first on, take part when it steps next. The others pause."""
+        self.asking = array((2 * workers,), "int64")
+        """How many took part in the request that it has made."""
+        self.asked = array((2 * workers,), "int64")
+        """How many requests it has made."""
         self.stepping_ns = array((workers,), "int64")
         self.waiting_ns = array((workers,), "int64")
         traced = workers if spans else 0
@@ -90,7 +101,8 @@ class Slots:
     def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0) -> int:
         frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
         rings = workers * (_aligned(24 * spans) + _aligned(8)) if spans else 0
-        return _aligned(frames) + 6 * _aligned(8 * agents) + 2 * _aligned(8 * workers) + rings
+        of_groups, of_workers = 3 * _aligned(16 * workers), 2 * _aligned(8 * workers)
+        return _aligned(frames) + 6 * _aligned(8 * agents) + of_groups + of_workers + rings
 
 
 def _aligned(offset: int) -> int:

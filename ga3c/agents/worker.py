@@ -64,12 +64,16 @@ def run(task: Task) -> None:
     agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
 
     def step(group: Group) -> None:
-        for agent in agents[group.number]:
+        # A group without any that play is woken only before it knows, or to begin with: its request is kept back then.
+        playing = max(1, int(slots.playing[group.number]))
+        for agent in agents[group.number][:playing]:
             agent.step()
-        slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
+        slots.asking[group.number] = playing
+        slots.asked[group.number] += 1
+        slots.posted_ns[group.start : group.start + playing] = time.monotonic_ns()
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
         if ring is not None:
-            ring.mark(group.size)
+            ring.mark(playing)
 
     try:
         if ring is not None:

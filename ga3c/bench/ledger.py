@@ -20,6 +20,8 @@ SETTINGS: dict[str, Callable[[Config], int | str]] = {
     "device": lambda config: config.engine.device,
     "agents": lambda config: config.engine.agents,
     "workers": lambda config: config.engine.workers,
+    "predictors": lambda config: config.engine.predictors,
+    "trainers": lambda config: config.engine.trainers,
     "net": lambda config: config.net.net,
     "stride": lambda config: config.net.stride,
 }
