@@ -170,6 +170,8 @@ class EngineConfig:
     """On CUDA, compile an update's many small operations into few: more updates a second after a longer start."""
     torch_threads: int = 0
     """Threads inside one torch operation on the CPU (0: chosen by the machine)."""
+    account: bool = True
+    """Keep the account of time: how long each part of a step and of an update takes (p50, p95, p99)."""
     restarts: int = 10
     """Agent processes may fail so many times before the run stops."""
     tune: TuneName = "off"
@@ -249,7 +251,7 @@ class Config:
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
         unused = ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune", "tune_seconds")
-        for name in (*unused, "lag_limit"):
+        for name in (*unused, "lag_limit", "account"):
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
         for name in ("batch_rollouts", "reuse"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ga3c import device, machine, nets
+from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
 from ga3c.config import Config, EngineConfig
@@ -40,7 +41,7 @@ class Ga3c:
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
         self.pool = AgentPool(
-            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced
+            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced, engine.account
         )
         self.space = space_for(engine, self.pool.levels, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
@@ -57,6 +58,9 @@ class Ga3c:
             spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where, network.state_size
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+        self._gpu = device.find_gpu(where)
+        if engine.account:
+            self.stats.account = Account(self.pool.slots.account)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
         self._changing = threading.Lock()
@@ -164,6 +168,7 @@ class Ga3c:
             trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
+            gpu=self._gpu.sample() if self._gpu else None,
         )
 
 

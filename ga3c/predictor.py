@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ga3c.account import OF_PREDICTORS, Histogram, quick
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import EPISODE
 from ga3c.device import Lane, SharedFrames
@@ -74,6 +75,10 @@ class Predictor(threading.Thread):
         self._host_table = lane.host_buffer(_ROWS * max_agents, dtype=torch.int64)
         self._device_table = torch.zeros(_ROWS * max_agents, dtype=torch.int64, device=lane.device)
         self._tables: dict[int, _Table] = {}
+        self._times = stats.account.histograms(OF_PREDICTORS) if stats.account is not None else None
+        self._taken_ns, self._ready_ns = quick(pool.slots.taken_ns), quick(pool.slots.ready_ns)
+        self._copied = 0
+        """When the frames of the batch were where the network reads them, unless that is part of a captured graph."""
         self._agents_of = [np.arange(group.start, group.stop) for group in pool.groups]
         self._graphs = self._capture(max_agents)
 
@@ -105,9 +110,10 @@ class Predictor(threading.Thread):
         agents = np.concatenate([self._agents_of[request.group.number] for request in requests])
         flags = self._slots.flags[agents]
         placement = self._store.place(agents, flags, self._model.version)
+        placed = time.monotonic_ns()
         size = self._upload(requests, agents, placement)
         launch = time.monotonic_ns()
-        if self._stats.trace is not None:
+        if self._times is not None or self._stats.trace is not None:
             self._lane.begin()
         self._launch(size, len(placement.carry_to))
         self._lane.finish()
@@ -115,6 +121,8 @@ class Predictor(threading.Thread):
         self._slots.actions[agents] = self._actions[: len(agents)]
         ended = self._ended(agents[(flags & EPISODE) != 0])
         agents_waited = int((time.monotonic_ns() - self._slots.posted_ns[agents]).sum())
+        if self._times is not None:
+            self._account(self._times, requests, len(agents), begin + placement.waited, placed, launch, done)
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
         self._prediction_queue.done(requests)
         self._pool.reply(requests)
@@ -133,6 +141,24 @@ class Predictor(threading.Thread):
                 ("wait", begin), ("blocked", begin + placement.waited), ("prepare", launch), ("predict", done),
                 ("reply", replied), ("blocked", replied + put),
             )  # fmt: skip
+
+    def _account(
+        self, times: Sequence[Histogram], requests: Sequence[Request], agents: int,
+        taken: int, placed: int, launch: int, done: int,
+    ) -> None:  # fmt: skip
+        """Counts the parts of a prediction, and leaves for the agents' processes what they need to count theirs. Nobody
+        may have been woken yet."""
+        batching, copying, on_device = times
+        copied, ready = self._copied, done
+        if self._lane.captures:
+            # The device's own clock tells when it was done; how long this thread took to wake up is part of returning.
+            copied, ready = launch, min(done, launch + self._lane.timed())
+        batching.add(placed - taken, agents)
+        copying.add(copied - placed, agents)
+        on_device.add(ready - copied, agents)
+        for request in requests:
+            number = request.group.number
+            self._taken_ns[number], self._ready_ns[number] = taken, ready
 
     def _trace(self, trace: Tracer, agents: int, begin: int, *parts: tuple[str, int]) -> None:
         trace.add(self._track, begin, *parts, agents=agents)
@@ -195,6 +221,7 @@ class Predictor(threading.Thread):
             rows = integers[:, :carried]
             store.carry(rows[_CARRY_FROM], rows[_CARRY_TO], rows[_CARRY_AGE])
         observations = store.observe(integers[_FRAME], integers[_AGE])
+        self._copied = time.monotonic_ns()
         state = store.recall(integers[_STEP], integers[_AGE])
         parameters, _, state = self._network.step(observations, state)
         store.remember(integers[_STEP], state)

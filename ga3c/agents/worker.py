@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ga3c import envs
+from ga3c.account import AgentTimes
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import REQUEST, Group, Slots
 from ga3c.config import EnvConfig
@@ -33,6 +34,8 @@ class Task:
     seed: int
     spans: int
     """How many are kept of what the process did (0: it is not traced)."""
+    account: bool
+    """Whether it keeps the account of time."""
     memory_fd: int
     request_fd: int
     reply_fd: int
@@ -54,6 +57,9 @@ def run(task: Task) -> None:
     memory = mmap.mmap(task.memory_fd, 0)
     slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype, task.spans)
     ring = slots.rings[task.worker] if task.spans else None
+    times = None
+    if task.account:
+        times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
     def make_agent(index: int) -> Agent:
         # Each incarnation plays other games than the one before, and no two agents the same.
@@ -87,8 +93,14 @@ def run(task: Task) -> None:
                 ring.mark(0)
             if not replies:
                 return
+            free = asleep
             for reply in replies:
-                step(task.groups[reply])
+                group = task.groups[reply]
+                if times is not None:
+                    times.begin(group.number, group.start, group.size, free)
+                step(group)
+                if times is not None:
+                    free = times.end(group.start, group.size)
     finally:
         for agent in (agent for group in agents.values() for agent in group):
             agent.close()
