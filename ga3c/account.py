@@ -102,8 +102,8 @@ def spread(cells: NDArray[np.int64]) -> Spread:
     def percentile(share: float) -> float:
         rank = share * total
         bucket = int(upto.searchsorted(rank))
-        inside = 1.0 - (upto[bucket] - rank) / counts[bucket]
-        low, high = _EDGES[bucket], _EDGES[bucket + 1]
+        inside = 1.0 - (int(upto[bucket]) - rank) / int(counts[bucket])
+        low, high = float(_EDGES[bucket]), float(_EDGES[bucket + 1])
         return math.floor(low + inside * (high - low)) / 1e6  # nanoseconds are whole
 
     return Spread(int(cells[_BUCKETS]) / total / 1e6, percentile(0.5), percentile(0.95), percentile(0.99))

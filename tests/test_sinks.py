@@ -2,6 +2,7 @@ import dataclasses
 import io
 import itertools
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -401,6 +402,31 @@ def test_live_view_names_no_bottleneck_where_nobody_waits_for_another() -> None:
     dashboard = Dashboard("ALE/Pong-v5", FACTS, "runs/1", names_bottleneck=False)
     dashboard.update(make_snapshot(**PREDICTORS_BUSY))
     assert "agents wait" not in "\n".join(_print(dashboard, 120, 40))
+
+
+def test_live_view_shows_the_account_of_time_where_there_is_room() -> None:
+    times = dict(account.UNKNOWN) | {"prediction_queueing": account.Spread(1.0, 0.123, 4.56, 7.89)}
+
+    def view(width: int, height: int, **changes: Any) -> str:
+        return "\n".join(_print(_dashboard(make_snapshot(**changes)), width, height))
+
+    for width, height in ((80, 48), (120, 48), (200, 60)):
+        text = view(width, height, times=times)
+        assert "How long it takes" in text
+        assert re.search(r"  in the queue +0\.123 +4\.56 +7\.89 ", text)
+        assert re.search(r"p50 +p95 +p99 +An update +p50 +p95 +p99 ", text)
+        assert re.search(r"  for its turn +- +- +- ", text)
+    assert "How long it takes" not in view(120, 48, times=account.UNKNOWN), "nobody keeps it"
+    assert "How long it takes" not in view(80, 24, times=times)
+    assert "How long it takes" not in view(70, 60, times=times)
+
+
+def test_live_view_shows_the_gpu_where_there_is_one() -> None:
+    used = make_snapshot(**PREDICTORS_BUSY, gpu_utilisation=0.954, gpu_memory_mb=2_100.0)
+    text = "\n".join(_print(_dashboard(used), 160, 40))
+    assert re.search(r"GPU +95%  2\.05 GB", text)
+    assert "the GPU is in use 95% of the time, so take a smaller --net" in text
+    assert "GPU  " not in "\n".join(_print(_dashboard(make_unknown()), 160, 40))
 
 
 @pytest.mark.parametrize(("width", "height"), [(12, 40), (40, 10), (60, 18), *SIZES])
