@@ -158,21 +158,21 @@ class AgentTimes:
         of its group was taken and its actions were ready."""
         self._stepping, self._waiting, self._turn, self._queueing, self._returning = map(Histogram, cells)
         self._posted, self._taken, self._ready = map(quick, (posted_ns, taken_ns, ready_ns))
-        self._began = 0
+        self._stamps = (0, 0, 0, 0)
 
-    def begin(self, group: int, agent: int, count: int, free: int) -> None:
-        """A group of so many agents, of which `agent` is the first, has its actions and is about to step. `free` is
-        when its process had done all it had to do before."""
-        self._began = began = time.monotonic_ns()
-        asked, taken, ready = self._posted[agent], self._taken[group], self._ready[group]
-        turn = max(0, free - ready)
-        self._waiting.add(began - asked, count)
+    def begin(self, group: int, agent: int) -> None:
+        """A group, of which `agent` is the first, has its actions and is about to step."""
+        # Its next request will be answered with other stamps.
+        self._stamps = self._posted[agent], self._taken[group], self._ready[group], time.monotonic_ns()
+
+    def end(self, agent: int, count: int, free: int) -> int:
+        """Its so many agents have stepped, and asked again; returns when. `free` is when their process had done all it
+        had to do before. Counting comes after the request, so that no predictor waits for it."""
+        asked, taken, ready, began = self._stamps
+        asks, turn = self._posted[agent], max(0, free - ready)
         self._queueing.add(taken - asked, count)
-        self._returning.add(began - ready - turn, count)
         self._turn.add(turn, count)
-
-    def end(self, agent: int, count: int) -> int:
-        """It has stepped, and asked again. Returns when."""
-        asked = self._posted[agent]
-        self._stepping.add(asked - self._began, count)
-        return asked
+        self._returning.add(began - ready - turn, count)
+        self._waiting.add(began - asked, count)
+        self._stepping.add(asks - began, count)
+        return asks

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ga3c.account import OF_PREDICTORS, Histogram, quick
+from ga3c.account import OF_PREDICTORS, quick
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import EPISODE
 from ga3c.device import Lane, SharedFrames
@@ -121,8 +121,9 @@ class Predictor(threading.Thread):
         self._slots.actions[agents] = self._actions[: len(agents)]
         ended = self._ended(agents[(flags & EPISODE) != 0])
         agents_waited = int((time.monotonic_ns() - self._slots.posted_ns[agents]).sum())
+        taken, ready = begin + placement.waited, done
         if self._times is not None:
-            self._account(self._times, requests, len(agents), begin + placement.waited, placed, launch, done)
+            ready = self._stamp(requests, taken, launch, done)
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
         self._prediction_queue.done(requests)
         self._pool.reply(requests)
@@ -134,6 +135,12 @@ class Predictor(threading.Thread):
             blocked=placement.waited + put, preparing=launch - begin - placement.waited, predicting=done - launch,
             replying=replied - done,
         )  # fmt: skip
+        if self._times is not None:
+            batching, copying, on_device = self._times
+            copied = launch if self._lane.captures else self._copied
+            batching.add(placed - taken, len(agents))
+            copying.add(copied - placed, len(agents))
+            on_device.add(ready - copied, len(agents))
         if self._stats.trace is not None:
             # Room is looked for right at the beginning, so a wait for it is drawn there.
             self._trace(
@@ -142,23 +149,15 @@ class Predictor(threading.Thread):
                 ("reply", replied), ("blocked", replied + put),
             )  # fmt: skip
 
-    def _account(
-        self, times: Sequence[Histogram], requests: Sequence[Request], agents: int,
-        taken: int, placed: int, launch: int, done: int,
-    ) -> None:  # fmt: skip
-        """Counts the parts of a prediction, and leaves for the agents' processes what they need to count theirs. Nobody
-        may have been woken yet."""
-        batching, copying, on_device = times
-        copied, ready = self._copied, done
-        if self._lane.captures:
-            # The device's own clock tells when it was done; how long this thread took to wake up is part of returning.
-            copied, ready = launch, min(done, launch + self._lane.timed())
-        batching.add(placed - taken, agents)
-        copying.add(copied - placed, agents)
-        on_device.add(ready - copied, agents)
+    def _stamp(self, requests: Sequence[Request], taken: int, launch: int, done: int) -> int:
+        """Leaves for the agents' processes what they need to count their part of the account of time, before they are
+        woken, and returns when the actions were ready."""
+        # The device's own clock tells when it was done; how long this thread took to wake up is part of returning.
+        ready = min(done, launch + self._lane.timed()) if self._lane.captures else done
         for request in requests:
             number = request.group.number
             self._taken_ns[number], self._ready_ns[number] = taken, ready
+        return ready
 
     def _trace(self, trace: Tracer, agents: int, begin: int, *parts: tuple[str, int]) -> None:
         trace.add(self._track, begin, *parts, agents=agents)

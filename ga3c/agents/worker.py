@@ -97,10 +97,10 @@ def run(task: Task) -> None:
             for reply in replies:
                 group = task.groups[reply]
                 if times is not None:
-                    times.begin(group.number, group.start, group.size, free)
+                    times.begin(group.number, group.start)
                 step(group)
                 if times is not None:
-                    free = times.end(group.start, group.size)
+                    free = times.end(group.start, group.size, free)
     finally:
         for agent in (agent for group in agents.values() for agent in group):
             agent.close()
