@@ -176,6 +176,8 @@ class EngineConfig:
     """On CUDA, compile an update's many small operations into few: more updates a second after a longer start."""
     torch_threads: int = 0
     """Threads inside one torch operation on the CPU (0: chosen by the machine)."""
+    account: bool = True
+    """Keep the account of time: how long each part of a step and of an update takes (p50, p95, p99)."""
     restarts: int = 10
     """Agent processes may fail so many times before the run stops."""
     tune: TuneName = "off"
@@ -270,7 +272,7 @@ class Config:
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
         unused = (
             "max_agents", "workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune",
-            "tune_seconds", "lag_limit", "delay",
+            "tune_seconds", "lag_limit", "delay", "account",
         )  # fmt: skip
         for name in unused:
             value, default = getattr(engine, name), getattr(EngineConfig, name)

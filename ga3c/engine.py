@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ga3c import device, machine, nets
+from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
 from ga3c.config import Config, EngineConfig
@@ -39,7 +40,9 @@ class Ga3c:
         workers = engine.workers or default_workers(engine.room, where)
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
-        self.pool = AgentPool(spec, config.env, engine.room, workers, engine.prediction_batch, self._seed, logs, traced)
+        self.pool = AgentPool(
+            spec, config.env, engine.room, workers, engine.prediction_batch, self._seed, logs, traced, engine.account
+        )
         self.pool.play(engine.agents)
         self.space = space_for(engine, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
@@ -58,6 +61,9 @@ class Ga3c:
             spec, engine.room, learn.rollout, spare_blocks, learn.discount, where, network.state_size
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+        self._gpu = device.find_gpu(where)
+        if engine.account:
+            self.stats.account = Account(self.pool.slots.account)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
         self._changing = threading.Lock()
@@ -179,6 +185,7 @@ class Ga3c:
             trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
+            gpu=self._gpu.sample() if self._gpu else None,
         )
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import torch
 
-from ga3c import cli, machine, nvml
-from ga3c.bench import accounting, harness, record, scaling
+from ga3c import cli, device, machine, nvml
+from ga3c.bench import accounting, record, scaling
 from ga3c.bench.accounting import Usage
 from ga3c.bench.harness import Collector, Discarder, means
 from ga3c.bench.ledger import Ledger
@@ -94,12 +94,12 @@ def test_the_machine_in_words_and_as_json() -> None:
 
 def test_no_gpu_is_found_by_an_identity_that_none_has() -> None:
     assert nvml.find("GPU-00000000-0000-0000-0000-000000000000") is None
-    assert harness.find_gpu(torch.device("cpu")) is None
+    assert device.find_gpu(torch.device("cpu")) is None
 
 
 @pytest.mark.gpu
 def test_the_gpu_behind_cuda_is_seen() -> None:
-    gpu = harness.find_gpu(torch.device("cuda", 0))
+    gpu = device.find_gpu(torch.device("cuda", 0))
     assert gpu is not None
     held = torch.zeros(2**28, device="cuda")
     sample = gpu.sample()

@@ -40,7 +40,9 @@ class AgentPool:
         seed: int,
         log_folder: Path,
         traced: bool = False,
+        account: bool = False,
     ) -> None:
+        """Processes that are `traced` keep what they did when; with `account`, they count how long it took."""
         self.spec = spec
         self.groups = arrange(agents, workers)
         self._agents = agents
@@ -49,6 +51,7 @@ class AgentPool:
         self._log_folder = log_folder
         largest = max(group.size for group in self.groups)
         self.max_agents = max(largest, min(max_agents, agents))
+        self._account = account
         self._spans = MOST_SPANS // workers if traced else 0
         layout = (agents, workers, spec.frame_shape, spec.frame_dtype, self._spans)
         self._memory = SharedMemory(Slots.size(*layout))
@@ -167,7 +170,8 @@ class AgentPool:
             env_id=self.spec.id, env=self._env, raw_screens=self.spec.raw_screens, frame_shape=self.spec.frame_shape,
             frame_dtype=self.spec.frame_dtype, agents=self._agents, workers=len(self._of_worker), worker=number,
             incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
-            spans=self._spans, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
+            spans=self._spans, account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd,
+            reply_fd=child_fd,
         )  # fmt: skip
         fds = (task.memory_fd, task.request_fd, task.reply_fd)
         process = ChildProcess("ga3c.agents.worker", task.to_json(), fds, log_path(self._log_folder, number))

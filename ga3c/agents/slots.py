@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ga3c.account import CELLS, OF_AGENTS
 from ga3c.errors import UserError
 from ga3c.trace import SpanRing
 
@@ -63,7 +64,7 @@ def arrange(agents: int, workers: int) -> list[Group]:
 
 
 class Slots:
-    """Arrays over one buffer, the same in every process that maps it. All have one row per agent or per process."""
+    """Arrays over one buffer, the same in every process that maps it. All have a row per agent, group or process."""
 
     def __init__(
         self, buffer: Any, agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0
@@ -94,6 +95,13 @@ class Slots:
         """How many requests it has made."""
         self.stepping_ns = array((workers,), "int64")
         self.waiting_ns = array((workers,), "int64")
+        self.taken_ns = array((2 * workers,), "int64")
+        """When a predictor took the group's last request that was answered, and had room for it. By group, of which a
+        process has two at most, and written only where the account of time is kept."""
+        self.ready_ns = array((2 * workers,), "int64")
+        """When the device had its actions."""
+        self.account = array((workers, len(OF_AGENTS), CELLS), "int64")
+        """The account of time, as far as agent processes keep it."""
         traced = workers if spans else 0
         self.rings = [SpanRing(array((spans, 3), "int64"), array((1,), "int64")) for _ in range(traced)]
 
@@ -101,8 +109,9 @@ class Slots:
     def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0) -> int:
         frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
         rings = workers * (_aligned(24 * spans) + _aligned(8)) if spans else 0
-        of_groups, of_workers = 3 * _aligned(16 * workers), 2 * _aligned(8 * workers)
-        return _aligned(frames) + 6 * _aligned(8 * agents) + of_groups + of_workers + rings
+        of_groups, of_workers = 5 * _aligned(16 * workers), 2 * _aligned(8 * workers)
+        account = _aligned(8 * workers * len(OF_AGENTS) * CELLS)
+        return _aligned(frames) + 6 * _aligned(8 * agents) + of_groups + of_workers + account + rings
 
 
 def _aligned(offset: int) -> int:

@@ -13,6 +13,7 @@ BENCHMARKS = {
     "throughput": "predictions and updates per second beside ale-py's own vector environment, and where the time goes",
     "scaling": "how both grow with agents, with agent processes and with the network",
     "placements": "GA3C and every A3C system side by side, beside the hours per million steps of the slides",
+    "account": "what keeping the account of time costs: PPS with it and without it, in turn",
     "table2": "the paper's table 2: A3C, GA3C and the speed-up for its five networks",
     "table3": "the paper's table 3: scores of games after a time of training, beside the paper's",
     "fig4": "the paper's figure 4: score against wall time for several numbers of agents, predictors and trainers",

@@ -276,7 +276,7 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
     def read_usage() -> Usage:
         return accounting.read(system.pids(), *threads)
 
-    gpu = find_gpu(device.choose(server.config.engine.device))
+    gpu = device.find_gpu(device.choose(server.config.engine.device))
     collector = Collector(seconds, train, system.all_act, read_usage, gpu, server.stop, on_left)
     server.run([collector])
     if collector.stuck:
@@ -284,10 +284,3 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
     if collector.measurement is None:
         raise KeyboardInterrupt  # the server takes the signal, so as to end in order
     return collector.measurement
-
-
-def find_gpu(where: torch.device) -> nvml.Gpu | None:
-    """The GPU behind a CUDA device, whatever CUDA_VISIBLE_DEVICES made of the order; None on the CPU."""
-    if where.type != "cuda":
-        return None
-    return nvml.find(f"GPU-{torch.cuda.get_device_properties(where).uuid}")

@@ -131,7 +131,7 @@ def running(config: Config, first: Setting | None = None) -> Iterator[LiveRun]:
         try:
             system.start()
             system.stats.start_clock()
-            yield LiveRun(system, harness.find_gpu(device.choose(config.engine.device)))
+            yield LiveRun(system, device.find_gpu(device.choose(config.engine.device)))
         finally:
             system.stop(2.0)
 

@@ -33,7 +33,7 @@ class PlainSink:
         self._unprinted = None
         self._next = (snapshot.seconds // _SECONDS_BETWEEN_LINES + 1) * _SECONDS_BETWEEN_LINES
         self._print(line(snapshot, self._rules))
-        found = bottleneck.find(self._recent) if self._names_bottleneck else None
+        found = bottleneck.find_in_run(self._recent) if self._names_bottleneck else None
         if found is not None and found.stage != self._told and len(self._recent) > 1:
             self._told = found.stage
             self._print(f"          {found.sentence}")
@@ -64,6 +64,8 @@ def line(snapshot: Snapshot, rules: str = "") -> str:
         f"entropy {number(snapshot.entropy)}",
         f"queues {snapshot.prediction_queue}/{snapshot.training_queue}",
     ]
+    if not math.isnan(snapshot.gpu_utilisation):
+        parts.append(f"GPU {percent(snapshot.gpu_utilisation)}")
     if snapshot.restarts:
         parts.append(f"restarts {snapshot.restarts}")
     if not math.isnan(snapshot.progress):
