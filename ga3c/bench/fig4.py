@@ -232,6 +232,7 @@ def draw(args: Fig4Arguments, result: dict[str, Any]) -> None:
         lines.append(curves.curve(runs[-1:], f"{one['setting']}, {number(one['frames'])} frames"))
     if lines:
         heading = f"{result['env']}, preset {result['preset']}, all from the same weights"
-        figure = plot.draw(lines, heading, "minutes", plot.title_of("score", 1, plot.rules_of(runs)))
+        chart = plot.Chart(heading, lines)
+        figure = plot.draw([chart], "minutes", plot.title_of("score", 1, plot.rules_of(runs)))
         plot.add_legend(figure)
         picture.save(figure, args.out / "fig4.png")
