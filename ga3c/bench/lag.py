@@ -30,6 +30,8 @@ from ga3c.sinks.plain import count, number
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 _QUICK = 3e-3
 """A learning rate with which policies change so fast that little lag is much."""
+_ASIDE = 1.09
+"""In the picture corrections stand side by side, by this factor, where they have the same lag."""
 _GUESS = 7000.0
 """Steps a second, before one was measured."""
 
@@ -240,8 +242,8 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """Score, fall and entropy over the lag that was measured, a line per correction, and bands from the least to the
-    most of the seeds."""
+    """Score, fall and entropy over the lag that was measured: a line of means per correction, and each seed as a dot.
+    Some runs collapse and others do not, which bands would hide."""
     figure = picture.make(12.5, 4.6)
     charts = figure.subplots(1, 3, width_ratios=(4, 3, 3))
     corrections = list(dict.fromkeys(row["correction"] for row in result["rows"] if row["runs"]))
@@ -249,24 +251,25 @@ def plot(result: dict[str, Any], path: Path) -> None:
         colour = picture.COLOURS[place]
         rows = [row for row in result["rows"] if row["correction"] == correction and row["runs"]]
         rows.sort(key=lambda row: row["lag"])
-        lags = [row["lag"] for row in rows]
+        aside = _ASIDE ** (place - (len(corrections) - 1) / 2)
+        lags = [aside * row["lag"] for row in rows]
         for chart, name in zip(charts, ("score", "fall", "entropy"), strict=True):
-            spread = [row["spread"][name] or [math.nan] * 2 for row in rows]
-            low, high = zip(*spread, strict=True)
-            chart.fill_between(lags, low, high, color=colour, alpha=0.13, linewidth=0)
+            for x, row in zip(lags, rows, strict=True):
+                trials = row["trials"][name]
+                chart.plot([x] * len(trials), trials, ".-", color=colour, markersize=5, linewidth=1.0, alpha=0.5)
             chart.plot(lags, [row[name] for row in rows], "o-", color=colour, linewidth=1.8, label=correction)
     delays = dict.fromkeys(row["delay"] for row in result["rows"] if row["runs"])
-    ticks = [round(cells.mean(row["lag"] for row in result["rows"] if row["delay"] == delay)) for delay in delays]
+    ticks = [cells.mean(row["lag"] for row in result["rows"] if row["delay"] == delay) for delay in delays]
     titles = ("training score at the end", "fall of the score, at most", "entropy at the end")
     for chart, title in zip(charts, titles, strict=True):
         chart.set_xscale("symlog", linthresh=1.0)
         chart.set_xlabel("policy lag, updates (measured)")
         chart.set_ylabel(title)
         picture.tidy(chart)
-        chart.set_xticks(ticks, labels=[str(tick) for tick in ticks])
+        chart.set_xticks(ticks, labels=[number(tick) for tick in ticks])
         chart.set_xticks([], minor=True)
     picture.legend_above(charts[0])
     about = f"{result['env']}, preset {result['preset']}, {result['steps']:,} steps"
-    seeds = f"; lines: means of {result['seeds']} seeds, bands: least to most" if result["seeds"] > 1 else ""
+    seeds = f"; lines: means of {result['seeds']} seeds, small dots: each of them" if result["seeds"] > 1 else ""
     picture.head(figure, f"{about}; {result['protocol']}{seeds}", machine.summary(result["machine"]))
     picture.save(figure, path)
