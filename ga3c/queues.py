@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ga3c.agents.slots import REQUEST, Group
 
 _CLOSE, _NUDGE = 0xFFFFFFFF, 0xFFFFFFFE
@@ -37,7 +39,9 @@ class PredictionQueue:
         self._mean_size = sum(group.size for group in groups) / len(groups)
         self.answered = [0] * len(groups)
         """Requests of each group that were answered."""
-        self._max_requests = max_agents // largest
+        # Any so many groups fit, also the largest.
+        sizes = np.cumsum(sorted((group.size for group in groups), reverse=True))
+        self._max_requests = int(np.searchsorted(sizes, max_agents, side="right"))
         self._read_fd, self.write_fd = os.pipe()
         os.set_inheritable(self.write_fd, False)
         self._lock = threading.Lock()

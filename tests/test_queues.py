@@ -40,6 +40,15 @@ def ask(queue: PredictionQueue, group: Group, incarnation: int = 0) -> None:
 # -- the prediction queue ---------------------------------------------------------------------------------------------
 
 
+def test_as_many_groups_are_taken_as_fit_whichever_they_are(make_queue: Any) -> None:
+    groups = arrange(agents=5, workers=2)
+    assert [group.size for group in groups] == [2, 1, 1, 1]
+    queue = make_queue(groups, max_agents=4)
+    for group in groups:
+        ask(queue, group)
+    assert [len(queue.take()) for _ in range(2)] == [3, 1]
+
+
 @pytest.mark.parametrize("max_agents", [3, 24])
 def test_requests_of_threads_are_conserved(make_queue: Any, in_threads: Threads, max_agents: int) -> None:
     groups, rounds = arrange(agents=24, workers=6), 200

@@ -86,6 +86,8 @@ class AgentPool:
         paused = []
         for worker, groups in enumerate(self._of_worker):
             share = agents // len(self._of_worker) + (worker < agents % len(self._of_worker))
+            if share and not any(self.slots.playing[group.number] for group in groups):
+                self.slots.resumed_ns[worker] = time.monotonic_ns()
             for group, playing in zip(groups, halves(share), strict=False):
                 self.slots.playing[group.number] = playing
                 if not playing:
