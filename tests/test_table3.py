@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from ga3c.config import Config, RunConfig
 from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
+from ga3c.stats import Counters
 from ga3c.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
@@ -91,6 +93,26 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
     done = training.counters(tmp_path / "run")
     assert done is not None
     assert done.steps > 0
+
+
+def test_a_begun_run_goes_on_with_the_device_asked_for_and_is_complete_by_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, asked = cartpole(6000), []
+    RunFolder(tmp_path).write_config(dataclasses.replace(config, engine=dataclasses.replace(config.engine, agents=8)))
+
+    def go_on(*words: object) -> Any:
+        asked.append(words)
+        stats = SimpleNamespace(progress=1.0)  # its clock goes on
+        return SimpleNamespace(run=lambda *_: None, server=SimpleNamespace(stop=None, stats=stats))
+
+    monkeypatch.setattr(session, "go_on", go_on)
+    monkeypatch.setattr(training, "counters", lambda path: Counters(steps=5999))
+    with pytest.raises(KeyboardInterrupt):
+        training.train(config, tmp_path, Budget(0.0), lambda left: None)
+    assert asked == [(tmp_path, 6000, 0.0, "cpu")]
+    assert training.kept(config, tmp_path) == "--agents 8"
+    assert training.held(config, tmp_path).engine.agents == 8
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
