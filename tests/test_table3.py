@@ -16,9 +16,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from ga3c import cli, evaluate, protocols, session
+from ga3c import cli, evaluate, flags, protocols, session
 from ga3c.bench import fig4, games, record, table3, training
 from ga3c.bench.fig4 import Fig4Arguments
+from ga3c.bench.table3 import Table3Arguments
 from ga3c.bench.training import Budget
 from ga3c.config import Config, RunConfig
 from ga3c.engine import Ga3c
@@ -185,6 +186,13 @@ def test_a_game_is_trained_evaluated_and_set_beside_the_paper(
     assert lines_of(capsys.readouterr().out) == [header, *rows]
     assert cli.main([*command, "--full-actions"]) == 2
     assert "was trained with --full-actions False, not True" in capsys.readouterr().err
+
+
+def test_games_that_tune_themselves_have_room_for_as_many_agents_as_the_preset_has() -> None:
+    words = ["--device", "cpu", "--agents", "8", "--preset", "paper"]
+    tuned, fixed = (flags.parse(Table3Arguments, [*words, *more], "ga3c bench table3") for more in (["--tune"], []))
+    assert (tuned.engine.agents, tuned.engine.room) == (8, 32)
+    assert fixed.engine.room == 8
 
 
 def test_what_was_not_run_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
