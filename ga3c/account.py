@@ -159,20 +159,22 @@ class AgentTimes:
         self._stepping, self._waiting, self._turn, self._queueing, self._returning = map(Histogram, cells)
         self._posted, self._taken, self._ready = map(quick, (posted_ns, taken_ns, ready_ns))
         self._stamps = (0, 0, 0, 0)
+        self._asked_for = 0
 
-    def begin(self, group: int, agent: int) -> None:
-        """A group, of which `agent` is the first, has its actions and is about to step."""
+    def begin(self, group: int, agent: int, count: int) -> None:
+        """A group, of which `agent` is the first, has the actions that so many asked for, and is about to step."""
         # Its next request will be answered with other stamps.
         self._stamps = self._posted[agent], self._taken[group], self._ready[group], time.monotonic_ns()
+        self._asked_for = count
 
     def end(self, agent: int, count: int, free: int) -> int:
         """Its so many agents have stepped, and asked again; returns when. `free` is when their process had done all it
         had to do before. Counting comes after the request, so that no predictor waits for it."""
         asked, taken, ready, began = self._stamps
-        asks, turn = self._posted[agent], max(0, free - ready)
-        self._queueing.add(taken - asked, count)
-        self._turn.add(turn, count)
-        self._returning.add(began - ready - turn, count)
-        self._waiting.add(began - asked, count)
+        asks, turn, asked_for = self._posted[agent], max(0, free - ready), self._asked_for
+        self._queueing.add(taken - asked, asked_for)
+        self._turn.add(turn, asked_for)
+        self._returning.add(began - ready - turn, asked_for)
+        self._waiting.add(began - asked, asked_for)
         self._stepping.add(asks - began, count)
         return asks

@@ -162,20 +162,12 @@ def train(arguments: Sequence[str]) -> None:
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
     """The settings of a run: the preset's, and over them what was typed."""
 
-    usual = 0
-
     def adjust(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
-        nonlocal usual
-        usual = defaults.engine.agents
         # A preset's number of steps is for runs that are given no limit of their own.
         run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
         return dataclasses.replace(defaults, run=run)
 
-    args = flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
-    if args.engine.tune != "on" or args.engine.max_agents:
-        return args
-    room = max(usual, args.engine.agents)
-    return dataclasses.replace(args, engine=dataclasses.replace(args.engine, max_agents=room))
+    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
 
 
 def resume(arguments: Sequence[str]) -> None:

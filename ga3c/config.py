@@ -195,9 +195,6 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")
         _require(0 <= self.max_agents <= 65_536, "max_agents", self.max_agents, "between 0 and 65536")
-        enough = self.max_agents in (0, self.agents) or (self.max_agents > self.agents and self.tune == "on")
-        wanted = f"at least --agents, which is {self.agents}" if self.tune == "on" else "left out without --tune on"
-        _require(enough, "max_agents", self.max_agents, wanted)
         _require(0 <= self.workers <= 4096, "workers", self.workers, "between 0 and 4096")
         _require(1 <= self.predictors <= 64, "predictors", self.predictors, "between 1 and 64")
         _require(1 <= self.trainers <= 64, "trainers", self.trainers, "between 1 and 64")
@@ -262,6 +259,13 @@ class Config:
         _require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
         if self.engine.system != "ga3c":
             self._check_a3c()
+        self._check_room()
+
+    def _check_room(self) -> None:
+        """Not a check of the engine alone: flags are read over other defaults first, which may have more agents."""
+        agents, most, tunes = self.engine.agents, self.engine.max_agents, self.engine.tune == "on"
+        wanted = f"at least --agents, which is {agents}" if tunes else "left out without --tune on"
+        _require(most in (0, agents) or (most > agents and tunes), "max_agents", most, wanted)
 
     def _check_a3c(self) -> None:
         """Refuses what an A3C system would not heed: there, an agent predicts and learns by itself, in its place."""
@@ -271,12 +275,14 @@ class Config:
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
         unused = (
-            "max_agents", "workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune",
-            "tune_seconds", "lag_limit", "delay", "account",
+            "tune", "max_agents", "workers", "predictors", "trainers", "prediction_batch", "queue", "fuse",
+            "tune_seconds", "lag_limit", "delay",
         )  # fmt: skip
         for name in unused:
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
+        if not engine.account:
+            raise UserError(f"--no-account must be left out: --system {system} keeps no account.")
         for name in ("batch_rollouts", "reuse"):
             value = getattr(learn, name)
             _require(value == 1, name, value, f"1 with --system {system}, where each rollout makes one update")

@@ -1,17 +1,20 @@
 """GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
+import math
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from ga3c import device, machine, nets
+from ga3c import device, machine, nets, nvml
 from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
 from ga3c.config import Config, EngineConfig
 from ga3c.envs.spec import EnvSpec
+from ga3c.errors import RunFailed
 from ga3c.learn import schedules
 from ga3c.model import Model
 from ga3c.predictor import Predictor
@@ -25,6 +28,9 @@ from ga3c.tuner import Setting, Space
 
 _MOST_THREADS = 16
 """Predictors or trainers that a run gets to at most by itself: as far as the paper's figure 3 goes."""
+
+_GPU_SAMPLES = 0.9
+"""Seconds between them at least."""
 
 
 class Ga3c:
@@ -62,6 +68,8 @@ class Ga3c:
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         self._gpu = device.find_gpu(where)
+        self._gpu_sample: nvml.Sample | None = None
+        self._gpu_sampled = -math.inf
         if engine.account:
             self.stats.account = Account(self.pool.slots.account)
         if traced:
@@ -158,7 +166,10 @@ class Ga3c:
             self._predictor_seats.close()
             self.pool.queue.close()
             for predictor in self.predictors:
-                predictor.join()
+                while predictor.is_alive():
+                    predictor.join(0.2)
+                    if self.stats.failure:  # nobody makes room any more for what it holds
+                        raise RunFailed(self.stats.failure)
 
     def stop(self, patience: float) -> None:
         """Closing the seats and the queues is what ends the threads."""
@@ -185,8 +196,16 @@ class Ga3c:
             trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
-            gpu=self._gpu.sample() if self._gpu else None,
+            gpu=self._sample_gpu(),
         )
+
+    def _sample_gpu(self) -> nvml.Sample | None:
+        """About once a second, however often it is asked: the driver's figures are of the last second, and asking takes
+        its time."""
+        now = time.monotonic()
+        if self._gpu is not None and now - self._gpu_sampled >= _GPU_SAMPLES:
+            self._gpu_sample, self._gpu_sampled = self._gpu.sample(), now
+        return self._gpu_sample
 
 
 def space_for(engine: EngineConfig, where: torch.device) -> Space:

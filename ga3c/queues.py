@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ga3c.agents.slots import REQUEST, Group
 
 _CLOSE, _NUDGE = 0xFFFFFFFF, 0xFFFFFFFE
@@ -29,15 +31,18 @@ class PredictionQueue:
     as many prediction requests as are immediately available". A group has at most one request in it, so it is bounded.
     """
 
-    def __init__(self, groups: Sequence[Group], max_agents: int) -> None:
-        largest = max(group.size for group in groups)
-        if max_agents < largest:
-            raise ValueError(f"max_agents is {max_agents}, but one group alone has {largest} agents")
+    def __init__(self, groups: Sequence[Group], max_agents: int, asking: Sequence[int] | None = None) -> None:
+        """`asking` has how many agents take part in the request of each group, where that may be fewer than it has."""
+        sizes = [group.size for group in groups]
+        if max_agents < max(sizes):
+            raise ValueError(f"max_agents is {max_agents}, but one group alone has {max(sizes)} agents")
         self._groups = groups
-        self._mean_size = sum(group.size for group in groups) / len(groups)
+        self._max_agents = max_agents
+        self._asking = sizes if asking is None else asking
+        self._mean_size = sum(sizes) / len(groups)
+        self._max_requests = _fitting(sizes, max_agents)
         self.answered = [0] * len(groups)
         """Requests of each group that were answered."""
-        self._max_requests = max_agents // largest
         self._read_fd, self.write_fd = os.pipe()
         os.set_inheritable(self.write_fd, False)
         self._lock = threading.Lock()
@@ -55,7 +60,7 @@ class PredictionQueue:
         """
         data = os.read(self._read_fd, REQUEST.size * self._max_requests)
         taken = []
-        nudged = False
+        nudged, room = False, self._max_agents
         with self._lock:
             for number, incarnation in REQUEST.iter_unpack(data):
                 if number == _CLOSE or (number == _NUDGE and nudged):
@@ -67,7 +72,11 @@ class PredictionQueue:
                     continue
                 elif number in self._paused:
                     self._kept_back[number] = incarnation
+                elif self._asking[number] > room:
+                    # It was made while more of its group played than do now; there is another call for it.
+                    os.write(self.write_fd, REQUEST.pack(number, incarnation))
                 else:
+                    room -= self._asking[number]
                     self._taken[number] = True
                     taken.append(Request(self._groups[number], incarnation))
             return None if self._closed else taken
@@ -95,12 +104,13 @@ class PredictionQueue:
                 self._incarnations[group.number] = incarnation
                 self._kept_back.pop(group.number, None)
 
-    def pause(self, groups: Sequence[Group], playing: int) -> None:
-        """Exactly these groups get no answer from now on, and `playing` agents are in the others. What those were kept
-        waiting with is asked anew."""
+    def play(self, sizes: Sequence[int]) -> None:
+        """So many agents of each group play from now on. Groups of which none does get no answer; what the others were
+        kept waiting with is asked anew."""
         with self._lock:
-            self._paused = {group.number for group in groups}
-            self._mean_size = playing / (len(self._groups) - len(groups))
+            self._paused = {number for number, size in enumerate(sizes) if not size}
+            self._mean_size = sum(sizes) / (len(sizes) - len(self._paused))
+            self._max_requests = _fitting(sizes, self._max_agents)
             for number in [number for number in self._kept_back if number not in self._paused]:
                 os.write(self.write_fd, REQUEST.pack(number, self._kept_back.pop(number)))
 
@@ -130,6 +140,11 @@ class PredictionQueue:
         """Gives the pipe back to the system, when no reader is left."""
         os.close(self._read_fd)
         os.close(self.write_fd)
+
+
+def _fitting(sizes: Sequence[int], max_agents: int) -> int:
+    """How many groups of these sizes fit, whichever they are."""
+    return int(np.searchsorted(np.cumsum(sorted(sizes, reverse=True)), max_agents, side="right"))
 
 
 class TrainingQueue:

@@ -118,7 +118,8 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
         return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
+        less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
+        raise UserError(f"This machine cannot hold such a run ({reason}); use {less}.") from error
 
 
 def _device(engine: EngineConfig) -> torch.device:

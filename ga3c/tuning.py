@@ -44,6 +44,8 @@ class Tuning:
         """Training time before which nothing is measured; NaN before anything is trained."""
         self._all_new_from = 0.0
         """Updates from which on nothing is trained on that was played before the last change."""
+        self._changed = False
+        """Whether the system has changed since the last record."""
         self._per_rollout = updates_per_rollout
         self._start: Snapshot | None = None
         self._taken: list[Snapshot] = []
@@ -51,6 +53,10 @@ class Tuning:
     def look(self, now: Snapshot) -> str | None:
         """Takes the next record. At the end of a window it decides and changes the system, and says so in a sentence
         where another setting was accepted."""
+        if self._changed:
+            # What is left out begins after the change, which takes seconds where threads are built for it.
+            self._changed, self._measure_from = False, now.seconds + _SETTLE
+            self._all_new_from = now.updates + now.training_queue * self._per_rollout
         if math.isnan(self._measure_from):
             if now.tps > 0:
                 self._measure_from = now.seconds + _WARM_UP
@@ -76,8 +82,7 @@ class Tuning:
         self._start, self._taken = now, []
         if decision.next != window.setting:
             self._system.set(decision.next)
-            self._start, self._measure_from = None, now.seconds + _SETTLE
-            self._all_new_from = now.updates + now.training_queue * self._per_rollout
+            self._start, self._changed = None, True
         before, self.accepted = self.accepted, decision.accepted
         if decision.accepted == before:
             return None

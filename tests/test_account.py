@@ -123,7 +123,7 @@ def test_the_wait_of_an_agent_is_divided_without_rest(
     cells, posted = np.zeros((len(OF_AGENTS), CELLS), np.int64), np.array([0, 0, 10, 10])
     times = AgentTimes(cells, posted, taken_ns=np.array([0, 40]), ready_ns=np.array([0, 100]))
     monkeypatch.setattr(time, "monotonic_ns", lambda: 130)
-    times.begin(group=1, agent=2)
+    times.begin(group=1, agent=2, count=2)
     posted[2:] = 150
     assert times.end(agent=2, count=2, free=free) == 150
     sums = dict(zip(OF_AGENTS, (cells[:, -1] // 2).tolist(), strict=True))
@@ -132,6 +132,15 @@ def test_the_wait_of_an_agent_is_divided_without_rest(
         "agent_turn": turn,
     }  # fmt: skip
     assert (cells[:, :-1].sum(axis=1) == 2).all()
+
+
+def test_a_request_counts_for_as_many_as_made_it_and_a_step_for_as_many_as_stepped() -> None:
+    cells, posted = np.zeros((len(OF_AGENTS), CELLS), np.int64), np.zeros(4, np.int64)
+    times = AgentTimes(cells, posted, taken_ns=np.zeros(1, np.int64), ready_ns=np.zeros(1, np.int64))
+    times.begin(group=0, agent=0, count=4)
+    times.end(agent=0, count=1, free=0)  # three pause from now on
+    counted = dict(zip(OF_AGENTS, cells[:, :-1].sum(axis=1).tolist(), strict=True))
+    assert counted == dict.fromkeys(OF_AGENTS, 4) | {"agent_stepping": 1}
 
 
 def test_a_device_with_a_clock_of_its_own_says_when_it_was_done() -> None:

@@ -10,6 +10,7 @@ import pytest
 from ga3c.cli import parse_train
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
 from ga3c.errors import UserError
+from ga3c.flags import spelled_out
 
 SECTIONS: dict[str, type] = {
     "env": EnvConfig,
@@ -50,7 +51,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
     },
     "engine": {
         "agents": [0, 65_537],
-        "max_agents": [-1, 65_537, 8],
+        "max_agents": [-1, 65_537],
         "workers": [-1, 4097],
         "predictors": [0, 65],
         "trainers": [0, 65],
@@ -191,6 +192,13 @@ def test_training_tunes_itself_where_that_is_asked_for() -> None:
     assert parse_train(["CartPole-v1", "--tune", "on"]).engine.tune == "on"
     assert parse_train(["CartPole-v1", "--tune"]).engine.tune == "on"
     assert parse_train(["CartPole-v1", "--tune", "--agents", "4"]).engine.tune == "on"
+    assert spelled_out(["--tune", "CartPole-v1", "--tune", "paper"]) == [
+        "--tune",
+        "on",
+        "CartPole-v1",
+        "--tune",
+        "paper",
+    ]
     assert parse_train(["CartPole-v1", "--preset", "paper", "--tune", "paper"]).engine.tune == "paper"
     with pytest.raises(UserError, match=r"^--tune is on, but must be left out: --system a3c-cpu has no use for it\.$"):
         Config(engine=EngineConfig("a3c-cpu", "cpu", 4, tune="on"), learn=LearnConfig())
@@ -204,6 +212,7 @@ def test_tuning_may_begin_with_few_of_the_agents_that_there_is_room_for() -> Non
     assert parse_train(["CartPole-v1", "--agents", "2"]).engine.room == 2
     assert parse_train(["CartPole-v1", "--agents", "2", "--preset", "paper", "--tune", "paper"]).engine.room == 2
     with pytest.raises(UserError, match=r"^--max-agents is 3, but must be at least --agents, which is 4\.$"):
-        EngineConfig(agents=4, max_agents=3, tune="on")
+        Config(engine=EngineConfig(agents=4, max_agents=3, tune="on"))
     with pytest.raises(UserError, match=r"^--max-agents is 8, but must be left out without --tune on\.$"):
-        EngineConfig(agents=4, max_agents=8)
+        Config(engine=EngineConfig(agents=4, max_agents=8))
+    assert parse_train(["CartPole-v1", "--tune", "on", "--max-agents", "24"]).engine.room == 24, "the preset has 16"

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +17,16 @@ from rich.console import Console
 from test_comparison import MACHINE, measurement
 
 from ga3c import cli, session, tuning
-from ga3c.bench import fig2, fig3, fig5, latency, live
+from ga3c.bench import fig2, fig3, fig5, latency, live, training
 from ga3c.bench import tuning as bench_tuning
+from ga3c.bench.fig2 import Fig2Arguments
 from ga3c.bench.harness import Measurement
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config
+from ga3c.errors import UserError
+from ga3c.queues import TrainingQueue
+from ga3c.runfolder import RunFolder
+from ga3c.stats import Counters
 from ga3c.tuner import Setting, Space
 
 pytestmark = pytest.mark.timeout(120)
@@ -266,6 +272,41 @@ def test_figure_2_trains_goes_on_and_is_drawn(
     assert "CartPole-v1 │" in printed(fig2.show, result)
     assert cli.main([*command, "--minutes", minutes, "--max-agents", "8"]) == 2
     assert "holds a run with other settings" in capsys.readouterr().err
+
+
+def test_figure_2_begins_anew_where_nothing_was_saved_and_takes_no_seed_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (fig2.plan(Fig2Arguments(device="cpu", seed=seed), "CartPole-v1") for seed in (1, 2))
+    RunFolder(tmp_path).write_config(one)
+    sink: Any = None
+    begun: list[Config] = []
+
+    def begin(config: Config, folder: Path) -> Any:
+        begun.append(config)
+        return SimpleNamespace(run=lambda *_: None)
+
+    monkeypatch.setattr(session, "begin", begin)
+    with pytest.raises(KeyboardInterrupt):
+        fig2.train(other, tmp_path, sink)
+    assert begun == [other]
+    monkeypatch.setattr(training, "counters", lambda folder: Counters(steps=10))
+    with pytest.raises(UserError, match=r"was trained with --seed 1, not 2"):
+        fig2.train(other, tmp_path, sink)
+
+
+def test_agents_that_came_back_bring_old_rollouts_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = TrainingQueue(8, 1)
+    queue.put([1, 2])
+    queue.went = 10
+    run = live.LiveRun(SimpleNamespace(training_queue=queue), None)  # type: ignore[arg-type]
+
+    def look(*_: object, **__: object) -> None:
+        queue.went += 1
+
+    monkeypatch.setattr(run, "look", look)
+    run._settle(0.0, back=3)
+    assert queue.went == 10 + 2 + 3
 
 
 # -- the tuner beside a sweep -----------------------------------------------------------------------------------------

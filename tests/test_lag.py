@@ -8,17 +8,19 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from rich.console import Console
 
-from ga3c import cli
+from ga3c import cli, session
 from ga3c.bench import lag, outcome
 from ga3c.bench.lag import LagArguments
 from ga3c.bench.outcome import Outcome
 from ga3c.config import Config, DeviceName
+from ga3c.errors import Diverged, RunFailed
 from ga3c.stats import Episode
 
 pytestmark = pytest.mark.timeout(120)
@@ -78,6 +80,16 @@ def test_weights_that_are_no_longer_finite_are_an_outcome() -> None:
     found = outcome.train(small("none", 0, learning_rate=1e30), lambda left: None)
     assert found.diverged == 1
     assert found.score > 0
+
+
+def test_a_thread_that_failed_is_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> None:
+        raise Diverged("The weights are no longer finite.")
+
+    server = SimpleNamespace(run=run, stats=SimpleNamespace(failure="trainer-0 failed", progress=1.0))
+    monkeypatch.setattr(session, "build", lambda *_, **__: server)
+    with pytest.raises(RunFailed, match="trainer-0 failed"):
+        outcome.train(Config(), lambda left: None)
 
 
 def test_nothing_but_the_correction_acts_against_lag() -> None:

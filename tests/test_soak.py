@@ -3,8 +3,12 @@
 import csv
 import importlib.util
 import json
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +16,8 @@ import torch
 
 from ga3c import cli
 from ga3c.bench import conservation, live, soak
+from ga3c.engine import Ga3c
+from ga3c.errors import RunFailed
 
 pytestmark = pytest.mark.timeout(120)
 NO_PLOT = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]
@@ -86,3 +92,36 @@ def test_memory_that_grows_is_seen() -> None:
     assert [check.holds for check in conservation.flat(jump)] == [True], (
         "what threads take with their first work is no growth"
     )
+
+
+def test_an_interrupt_is_noted_and_a_second_one_raised() -> None:
+    with soak._interrupts_noted() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_acting_ends_with_an_error_where_nobody_makes_room(in_threads: Callable[..., list[threading.Thread]]) -> None:
+    room = threading.Event()
+    predictors = in_threads(1, lambda _: room.wait(20.0))
+    queue, stats = SimpleNamespace(close=lambda: None), SimpleNamespace(failure="trainer-0 failed")
+    system: Any = SimpleNamespace(
+        _changing=threading.Lock(), _predictor_seats=queue, pool=SimpleNamespace(queue=queue), predictors=predictors,
+        stats=stats,
+    )  # fmt: skip
+    with pytest.raises(RunFailed, match="trainer-0 failed"):
+        Ga3c.finish_acting(system)
+    room.set()
+
+
+def test_the_driver_is_asked_once_a_second_however_often_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, now = [], 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    gpu = SimpleNamespace(sample=lambda: asked.append(now) or len(asked))  # type: ignore[func-returns-value]
+    system: Any = SimpleNamespace(_gpu=gpu, _gpu_sample=None, _gpu_sampled=float("-inf"))
+    found = []
+    for tick in range(11):
+        now = tick / 10
+        found.append(Ga3c._sample_gpu(system))
+    assert found == [1] * 9 + [2] * 2

@@ -9,20 +9,23 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from rich.console import Console
 
-from ga3c import cli, evaluate, protocols, session
+from ga3c import cli, evaluate, flags, protocols, session
 from ga3c.bench import fig4, games, record, table3, training
 from ga3c.bench.fig4 import Fig4Arguments
+from ga3c.bench.table3 import Table3Arguments
 from ga3c.bench.training import Budget
 from ga3c.config import Config, RunConfig
 from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
+from ga3c.stats import Counters
 from ga3c.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
@@ -91,6 +94,26 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path) -> None:
     done = training.counters(tmp_path / "run")
     assert done is not None
     assert done.steps > 0
+
+
+def test_a_begun_run_goes_on_with_the_device_asked_for_and_is_complete_by_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, asked = cartpole(6000), []
+    RunFolder(tmp_path).write_config(dataclasses.replace(config, engine=dataclasses.replace(config.engine, agents=8)))
+
+    def go_on(*words: object) -> Any:
+        asked.append(words)
+        stats = SimpleNamespace(progress=1.0)  # its clock goes on
+        return SimpleNamespace(run=lambda *_: None, server=SimpleNamespace(stop=None, stats=stats))
+
+    monkeypatch.setattr(session, "go_on", go_on)
+    monkeypatch.setattr(training, "counters", lambda path: Counters(steps=5999))
+    with pytest.raises(KeyboardInterrupt):
+        training.train(config, tmp_path, Budget(0.0), lambda left: None)
+    assert asked == [(tmp_path, 6000, 0.0, "cpu")]
+    assert training.kept(config, tmp_path) == "--agents 8"
+    assert training.held(config, tmp_path).engine.agents == 8
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])
@@ -163,6 +186,13 @@ def test_a_game_is_trained_evaluated_and_set_beside_the_paper(
     assert lines_of(capsys.readouterr().out) == [header, *rows]
     assert cli.main([*command, "--full-actions"]) == 2
     assert "was trained with --full-actions False, not True" in capsys.readouterr().err
+
+
+def test_games_that_tune_themselves_have_room_for_as_many_agents_as_the_preset_has() -> None:
+    words = ["--device", "cpu", "--agents", "8", "--preset", "paper"]
+    tuned, fixed = (flags.parse(Table3Arguments, [*words, *more], "ga3c bench table3") for more in (["--tune"], []))
+    assert (tuned.engine.agents, tuned.engine.room) == (8, 32)
+    assert fixed.engine.room == 8
 
 
 def test_what_was_not_run_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

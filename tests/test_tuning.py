@@ -93,7 +93,7 @@ def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_p
     assert script.seen == [Window(START, 10.0, 50.0, 3.0)]
     assert system.setting == other
     run.updates = 20.0
-    run.go_on(3 + 14)
+    run.go_on(1 + 3 + 14)  # from the first record after the change on
     assert len(script.seen) == 1
     run.go_on(1, lag=19.0)
     assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15))
@@ -137,17 +137,32 @@ def test_what_waited_before_a_change_is_worked_off_before_a_window(tmp_path: Pat
     run.waiting = 100  # rollouts, which make 50 updates
     run.go_on(1 + 10 + 15)
     assert len(script.seen) == 1
-    run.go_on(5 + 14)
+    run.go_on(1 + 5 + 14)
     assert len(script.seen) == 1
     run.go_on(1)
     assert len(script.seen) == 2
     slow = Script(Decision("measured", "", START, other), *[Decision("held", "", other, other)] * 3)
     run = Run(Tuning(System(), slow, 15.0, tmp_path / "slow.csv"), updates=3.0)
     run.waiting = 10_000
-    run.go_on(1 + 10 + 15 + 15 + 14)
+    run.go_on(1 + 10 + 15 + 1 + 15 + 14)
     assert len(slow.seen) == 1
     run.go_on(1)
     assert len(slow.seen) == 2, "it does not wait for ever"
+
+
+def test_what_a_change_takes_is_not_measured(tmp_path: Path) -> None:
+    other = Setting(4, 2, 1)
+    script, system = Script(Decision("measured", "", START, other), Decision("held", "", other, other)), System()
+    run = Run(Tuning(system, script, 15.0, tmp_path / "tuning.csv"))
+    run.go_on(1 + 10 + 15)
+    assert system.setting == other
+    run.seconds += 20  # while threads were built
+    run.made += 100.0
+    run.updates = 20.0
+    run.go_on(1 + 3 + 14)
+    assert len(script.seen) == 1
+    run.go_on(1)
+    assert script.seen[1].tps == 20.0
 
 
 def test_the_permitted_lag_is_for_as_many_agents_as_there_may_be(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ga3c.account import quick
 from ga3c.agents.processes import ChildProcess, Failure, log_path
 from ga3c.agents.slots import SharedMemory, Slots, arrange, halves
 from ga3c.agents.worker import Task
@@ -56,7 +57,7 @@ class AgentPool:
         layout = (agents, workers, spec.frame_shape, spec.frame_dtype, self._spans)
         self._memory = SharedMemory(Slots.size(*layout))
         self.slots = Slots(self._memory.buffer, *layout)
-        self.queue = PredictionQueue(self.groups, self.max_agents)
+        self.queue = PredictionQueue(self.groups, self.max_agents, quick(self.slots.asking))
         self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
         self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
         self._lock = threading.Lock()
@@ -83,16 +84,15 @@ class AgentPool:
         episodes go on either way."""
         if not 1 <= agents <= self._agents:
             raise ValueError(f"{agents} agents cannot play, of {self._agents}")
-        paused = []
         for worker, groups in enumerate(self._of_worker):
             share = agents // len(self._of_worker) + (worker < agents % len(self._of_worker))
+            if share and not any(self.slots.playing[group.number] for group in groups):
+                self.slots.resumed_ns[worker] = time.monotonic_ns()
             for group, playing in zip(groups, halves(share), strict=False):
                 self.slots.playing[group.number] = playing
-                if not playing:
-                    paused.append(group)
-                elif self.queue.is_kept_back(group):  # its pause is no time that it waited for a prediction
+                if playing and self.queue.is_kept_back(group):  # its pause is no time that it waited for a prediction
                     self.slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
-        self.queue.pause(paused, agents)
+        self.queue.play(self.slots.playing[: len(self.groups)].tolist())
         self._playing = agents
 
     def reply(self, requests: Sequence[Request]) -> None:

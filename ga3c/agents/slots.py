@@ -95,6 +95,8 @@ class Slots:
         """How many requests it has made."""
         self.stepping_ns = array((workers,), "int64")
         self.waiting_ns = array((workers,), "int64")
+        self.resumed_ns = array((workers,), "int64")
+        """When the process was last allowed to go on after all its agents had paused."""
         self.taken_ns = array((2 * workers,), "int64")
         """When a predictor took the group's last request that was answered, and had room for it. By group, of which a
         process has two at most, and written only where the account of time is kept."""
@@ -109,7 +111,7 @@ class Slots:
     def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0) -> int:
         frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
         rings = workers * (_aligned(24 * spans) + _aligned(8)) if spans else 0
-        of_groups, of_workers = 5 * _aligned(16 * workers), 2 * _aligned(8 * workers)
+        of_groups, of_workers = 5 * _aligned(16 * workers), 3 * _aligned(8 * workers)
         account = _aligned(8 * workers * len(OF_AGENTS) * CELLS)
         return _aligned(frames) + 6 * _aligned(8 * agents) + of_groups + of_workers + account + rings
 
@@ -134,7 +136,7 @@ def check_memory(wanted: int, what: str) -> None:
     if wanted > 0.9 * free:
         raise UserError(
             f"{what} needs {wanted / 2**30:.1f} GiB of memory, but only {free / 2**30:.1f} GiB are available; "
-            "use fewer --agents, a shorter --rollout or a smaller --queue."
+            "use fewer --agents, a shorter --rollout, a smaller --queue or less --delay."
         )
 
 

@@ -94,7 +94,8 @@ def run(task: Task) -> None:
             slots.stepping_ns[task.worker] += asleep - before
             replies = os.read(task.reply_fd, len(task.groups))  # a byte for each group that may go on
             before = time.monotonic_ns()
-            slots.waiting_ns[task.worker] += before - asleep
+            # A pause of all its agents is no time that it waited for actions.
+            slots.waiting_ns[task.worker] += max(0, before - max(asleep, int(slots.resumed_ns[task.worker])))
             if ring is not None:
                 ring.mark(0)
             if not replies:
@@ -103,7 +104,7 @@ def run(task: Task) -> None:
             for reply in replies:
                 group = task.groups[reply]
                 if times is not None:
-                    times.begin(group.number, group.start)
+                    times.begin(group.number, group.start, int(slots.asking[group.number]))
                 stepped = step(group)
                 if times is not None:
                     free = times.end(group.start, stepped, free)

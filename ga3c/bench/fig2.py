@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ga3c import flags, machine, picture, session, tuning
-from ga3c.bench import cells, harness, record
+from ga3c.bench import cells, harness, record, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, DeviceName
 from ga3c.errors import UserError
@@ -102,6 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         for env_id, folder in runs.items():
             bar.begin(env_id)
             train(plans[env_id], folder, BarSink(bar, env_id, args.minutes))
+            harness.free_device()
     result: dict[str, Any] = {
         "tune": args.tune,
         "minutes": args.minutes,
@@ -144,14 +145,15 @@ def plan(args: Fig2Arguments, env_id: str) -> Config:
 
 def train(config: Config, folder: Path, sink: BarSink) -> None:
     """Trains until the run is complete, from where it was left."""
-    if (folder / "config.toml").exists():
+    if training.counters(folder) is None:
+        session.begin(config, folder).run("none", sink)
+    else:
+        training.check_same(config, folder)
         held = RunFolder(folder).read_config()
-        if dataclasses.replace(held, run=config.run) != config:
+        if held.engine != config.engine:
             raise UserError(f"{folder} holds a run with other settings; name another --out.")
         if minutes_of(folder) < config.run.minutes:
             session.go_on(folder, minutes=config.run.minutes).run("none", sink)
-    else:
-        session.begin(config, folder).run("none", sink)
     if minutes_of(folder) < config.run.minutes:
         raise KeyboardInterrupt  # the server takes the signal, so as to end in order
 

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
         "failed": failed,
         "machine": machine.describe(),
         "date": record.date(),
-        "config": dataclasses.asdict(first),
+        "config": dataclasses.asdict(training.held(first, args.out / next(iter(plan)))),
     }
     record.write(args.out / "fig4.json", record.to_json(result) + "\n")
     record.write_csv(args.out / "fig4.csv", _COLUMNS, result["settings"])
@@ -158,6 +158,8 @@ def work(args: Fig4Arguments, plan: dict[str, Config], budget: Budget, failed: d
     with PhaseBar(lengths) as bar:
         for name, config in plan.items():
             bar.begin(label_of(config))
+            if flags_kept := training.kept(config, args.out / name):
+                bar.say(f"{label_of(config)}: was begun with {flags_kept}, and goes on so.")
             try:
                 if not training.train(config, args.out / name, budget, bar.left):
                     bar.say(f"{label_of(config)}: the budget is spent; a second call goes on.")

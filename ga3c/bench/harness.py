@@ -243,23 +243,34 @@ def measure(
 ) -> Measurement:
     """Runs a setting in a folder of its own that is gone afterwards. With `train` false nothing is learned: agents and
     predictors run, and rollouts are given back unread."""
-    with server_of(config) as server:
-        return _measure(server, seconds, train, on_left)
+    try:
+        return _measure_in_server(config, seconds, train, on_left)
+    finally:
+        free_device()
+
+
+def free_device() -> None:
+    """Frees what servers hold that nobody refers to any more: call it where none is left in a variable, and before
+    another is built, since what failed is held by its error."""
+    gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager
 def server_of(config: Config) -> Iterator[Server]:
-    """A server of its own that leaves nothing behind: no folder, and nothing on the device."""
+    """A server of its own, whose folder is gone afterwards."""
     # Without a limit the schedules stand still; a checkpoint in the middle would be measured too.
     run = dataclasses.replace(config.run, steps=0, minutes=0.0, checkpoint_seconds=1e6)
     config = dataclasses.replace(config, run=run)
-    try:
-        with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
-            yield session.build(config, RunFolder(Path(folder)), start=0)
-    finally:
-        gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    free_device()
+    with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
+        yield session.build(config, RunFolder(Path(folder)), start=0)
+
+
+def _measure_in_server(config: Config, seconds: float, train: bool, on_left: Callable[[float], None]) -> Measurement:
+    with server_of(config) as server:
+        return _measure(server, seconds, train, on_left)
 
 
 def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[float], None]) -> Measurement:

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = [Setting(agents, args.predictors, args.trainers) for agents in args.agents]
     base = record.resolved(live.with_most(base, settings), spec, where)
     record.check_folder(args.out)
-    ledger = Ledger(args.out / "latency.csv", args.seconds)
+    ledger = Ledger(args.out / "latency.csv", args.seconds, base.engine.room)
     turns = [(setting, repeat) for repeat in range(1, args.repeats + 1) for setting in settings]
     if left := live.missing(base, turns, ledger):
         each = args.seconds + live.settling(args.seconds)

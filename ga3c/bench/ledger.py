@@ -51,7 +51,10 @@ class Book(Generic[F]):
         self._figures = {f.name: hints[f.name] for f in dataclasses.fields(of_kind)}
         self._columns = ("key", *settings, "repeat", *self._figures, "date", "machine")
         on_file = record.read_csv(path) if path is not None else []
-        self._rows = {row["key"]: row for row in map(self._typed, on_file) if row is not None}
+        typed = [(row, self._typed(row)) for row in on_file if not _is_torn(row)]
+        self._rows = {whole["key"]: whole for _, whole in typed if whole is not None}
+        self._others = [row for row, whole in typed if whole is None]
+        """What another version wrote, with other columns: it says nothing here, but took its time to measure."""
 
     def key(self, config: Config, repeat: int = 1) -> str:
         """Tells figures apart: by every setting, by what else was told, for the how manieth time, and by machine."""
@@ -74,10 +77,12 @@ class Book(Generic[F]):
             "key": key, **settings, "repeat": repeat, **vars(figures), "date": record.date(), "machine": self._machine,
         }  # fmt: skip
         if self.path is not None:
-            record.write_csv(self.path, self._columns, self._rows.values())
+            others = [row for row in self._others if row.get("key") not in self._rows]
+            columns = tuple(dict.fromkeys((*self._columns, *(name for row in others for name in row))))
+            record.write_csv(self.path, columns, (*others, *self._rows.values()))
 
     def _typed(self, row: dict[str, str]) -> dict[str, Any] | None:
-        """A row of the file with its numbers as numbers; None for one that is not whole."""
+        """A row of the file with its numbers as numbers; None for one that lacks something."""
         example = {name: read(Config()) for name, read in self._settings.items()} | {"repeat": 1}
         try:
             whole = {name: row[name] for name in self._columns}
@@ -91,8 +96,9 @@ class Book(Generic[F]):
 class Ledger(Book[Measurement]):
     """Settings measured in steady state, each for so many seconds."""
 
-    def __init__(self, path: Path | None, seconds: float) -> None:
-        super().__init__(path, Measurement, seconds)
+    def __init__(self, path: Path | None, seconds: float, room: int = 0) -> None:
+        """Where settings are measured in a run that has room for more agents, it is `room`."""
+        super().__init__(path, Measurement, [seconds, room] if room else seconds)
         self.seconds = seconds
 
     def measure(self, config: Config, repeat: int, on_left: Callable[[float], None]) -> Measurement:
@@ -100,6 +106,11 @@ class Ledger(Book[Measurement]):
         one = harness.measure(config, self.seconds, on_left=on_left)
         self.add(config, one, repeat)
         return one
+
+
+def _is_torn(row: Mapping[Any, Any]) -> bool:
+    """Whether a row has not as many cells as the file has columns."""
+    return None in row or None in row.values()
 
 
 def _number(text: str, kind: type) -> float:

@@ -27,6 +27,8 @@ _FIRST = 3.0
 _LEAST_UPDATES, _MOST_TIMES = 30, 5
 """With fewer updates a point says too little, and so takes longer, up to so many times."""
 
+_SAMPLED = 1.0
+"""Seconds that the driver's figures of a GPU look back."""
 _MOST_SETTLING = 10.0
 """Seconds after a change from which on it is measured, come what may."""
 
@@ -85,9 +87,11 @@ class LiveRun:
         self, setting: Setting, seconds: float, on_left: Callable[[float], None] = lambda left: None
     ) -> Measurement:
         """Changes the numbers, lets them settle, and measures for as long, or longer where updates are few."""
+        back = max(0, setting.agents - self.system.setting.agents)
         self.system.set(setting)
+        changed = time.monotonic()
         on_left(seconds + settling(seconds))
-        start = self._settle(settling(seconds))
+        start = self._settle(settling(seconds), back)
         before = self._usage()
         taken: list[Snapshot] = []
         samples: list[nvml.Sample] = []
@@ -95,15 +99,17 @@ class LiveRun:
             taken.append(self.look())
             if len(taken) % 5 == 0:
                 on_left(max(0.0, seconds - (taken[-1].seconds - start.seconds)))
-                if self._gpu is not None and (sample := self._gpu.sample()):
+                all_new = time.monotonic() - changed >= _SAMPLED
+                if all_new and self._gpu is not None and (sample := self._gpu.sample()):
                     samples.append(sample)
         return harness.measurement(harness.means(start, taken), before, self._usage(), samples)
 
-    def _settle(self, seconds: float) -> Snapshot:
+    def _settle(self, seconds: float, back: int) -> Snapshot:
         """Lets so many seconds pass, and more while rollouts wait that were played under the setting before: where few
-        are trained on a second, working them off would pass for the speed of this one."""
+        are trained on a second, working them off would pass for the speed of this one. Each of the agents that came
+        `back` brings another, which it had begun before it paused."""
         queue = self.system.training_queue
-        all_new, deadline = queue.went + len(queue), time.monotonic() + _MOST_SETTLING
+        all_new, deadline = queue.went + len(queue) + back, time.monotonic() + _MOST_SETTLING
         now = self.let_pass(seconds)
         while queue.went < all_new and time.monotonic() < deadline:
             now = self.look()

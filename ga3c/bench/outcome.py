@@ -1,18 +1,15 @@
 """What a whole run came to: its score at the end, how far it fell on the way, and the lag that it had."""
 
-import gc
 import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from ga3c import session
 from ga3c.bench import cells, harness
 from ga3c.config import Config
-from ga3c.errors import Diverged
+from ga3c.errors import Diverged, RunFailed
 from ga3c.runfolder import RunFolder
 from ga3c.stats import Episode, Snapshot
 
@@ -107,18 +104,24 @@ def fall(scores: Sequence[float]) -> float:
 def train(config: Config, on_left: Callable[[float], None]) -> Outcome:
     """A whole run in a folder that is gone afterwards."""
     follower = Follower(config.run.steps, on_left)
-    diverged = False
     try:
-        with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
-            server = session.build(config, RunFolder(Path(folder)), start=0)
-            try:
-                server.run([follower])
-            except Diverged:
-                diverged = True
-            if server.stats.progress < 1.0:
-                raise KeyboardInterrupt  # the server takes the signal, so as to end in order
+        return follower.outcome(_diverges(config, follower))
     finally:
-        gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-    return follower.outcome(diverged)
+        harness.free_device()
+
+
+def _diverges(config: Config, follower: Follower) -> bool:
+    """Trains a run to its end, and says whether its weights were no longer finite then."""
+    harness.free_device()
+    diverged = False
+    with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
+        server = session.build(config, RunFolder(Path(folder)), start=0)
+        try:
+            server.run([follower])
+        except Diverged:
+            diverged = True
+        if server.stats.failure is not None:
+            raise RunFailed(server.stats.failure)  # the weights may not be finite because of it
+        if server.stats.progress < 1.0:
+            raise KeyboardInterrupt  # the server takes the signal, so as to end in order
+    return diverged

@@ -5,8 +5,10 @@ import contextlib
 import dataclasses
 import math
 import random
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -118,8 +120,10 @@ def soak(config: Config, args: SoakArguments) -> tuple[list[Row], list[Check]]:
         bar.begin("soaking")
         begun = checked = time.monotonic()
         stuck = ""
-        with contextlib.suppress(KeyboardInterrupt):
+        with _interrupts_noted() as interrupted:
             while not stuck and (left := begun + 60.0 * args.minutes - time.monotonic()) > 0:
+                if interrupted.is_set():
+                    break
                 bar.left(left)
                 run.system.set(any_setting(chance, run.system.space))
                 now, before = run.let_pass(args.every, episodes), now
@@ -133,6 +137,23 @@ def soak(config: Config, args: SoakArguments) -> tuple[list[Row], list[Check]]:
         if not stuck:
             checks += conserved(run, config, episodes)
     return rows, [*checks, *flat(rows)]
+
+
+@contextlib.contextmanager
+def _interrupts_noted() -> Iterator[threading.Event]:
+    """Ctrl-C sets an event: raised in the middle of a record, it would lose what the checks count. A second one is
+    raised."""
+    interrupted = threading.Event()
+
+    def note(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def any_setting(chance: random.Random, space: Space) -> Setting:

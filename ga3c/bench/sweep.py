@@ -13,7 +13,7 @@ import torch
 import tyro
 
 from ga3c import device, envs, machine, nets, picture, session
-from ga3c.bench import cells, live, networks, record
+from ga3c.bench import cells, harness, live, networks, record
 from ga3c.bench.harness import Measurement
 from ga3c.bench.ledger import Ledger
 from ga3c.bench.progress import PhaseBar
@@ -112,7 +112,7 @@ class Sweep:
                 nets.build(spec, net)
             self.bases[networks.label(net)] = dataclasses.replace(base, net=net)
         record.check_folder(args.out)
-        self.ledger = Ledger(args.out / "sweep.csv", args.seconds)
+        self.ledger = Ledger(args.out / "sweep.csv", args.seconds, base.engine.room)
 
     @property
     def first_net(self) -> str:
@@ -156,6 +156,7 @@ class Sweep:
                 bar.say(f"{held} measurements are in {self.ledger.path} already and stay as they are.")
             for net in self.bases:
                 self._measure(net, bar)
+                harness.free_device()
 
     def _measure(self, net: str, bar: PhaseBar) -> None:
         base = self.bases[net]
@@ -164,6 +165,7 @@ class Sweep:
         bar.begin(f"{net}: starting")
         # Each predictor and trainer is built before the run starts, which takes its time on a GPU.
         settings = self.settings if net == self.first_net else self.of_other_nets()
+        settings = [*settings, Setting(base.engine.room, 1, 1)]  # room for as many agents in the runs of all networks
         with live.running(live.with_most(base, settings)) as run:
             run.warm_up()
             for turns in self._passes(net):

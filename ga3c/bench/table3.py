@@ -92,6 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         work(args, plan, budget, failed)
     except KeyboardInterrupt as interrupt:
         stopped = interrupt  # what there is by now is shown first
+    first = next(iter(plan.values()))
     result: dict[str, Any] = {
         "preset": args.preset,
         "minutes": args.minutes,
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         "failed": failed,
         "machine": machine.describe(),
         "date": record.date(),
-        "config": dataclasses.asdict(next(iter(plan.values()))),
+        "config": dataclasses.asdict(training.held(first, args.out / next(iter(plan)))),
     }
     record.write(args.out / "table3.json", record.to_json(result) + "\n")
     record.write_csv(args.out / "table3.csv", _COLUMNS, csv_rows(result))
@@ -136,6 +137,8 @@ def work(args: Table3Arguments, plan: dict[str, Config], budget: Budget, failed:
             folder = args.out / game
             try:
                 bar.begin(f"{game}: training")
+                if flags_kept := training.kept(config, folder):
+                    bar.say(f"{game}: was begun with {flags_kept}, and goes on so.")
                 if not training.train(config, folder, budget, bar.left):
                     bar.say(f"{game}: the budget is spent; a second call goes on.")
                     return

@@ -1,15 +1,13 @@
 """Training in pieces: a run in a folder of its own goes on until its limit, however often it is stopped."""
 
 import dataclasses
-import gc
 import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
 from ga3c import checkpoint, session
+from ga3c.bench import harness
 from ga3c.config import Config
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
@@ -62,19 +60,22 @@ def train(config: Config, path: Path, budget: Budget, on_left: Callable[[float],
     if budget.left < LEAST:
         return False
     try:
-        # Whoever began the run may have had another limit.
-        limits = config.run.steps, config.run.minutes
-        one = session.go_on(path, *limits) if counters(path) else session.begin(config, path)
-        one.run("none", Watch(budget, one.server.stop, on_left))
-        complete = one.server.stats.progress >= 1.0
-        del one
+        _go_on(config, path, budget, on_left)
     finally:
-        gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        harness.free_device()
+    complete = is_complete(config, path)
     if not complete and budget.left > 0:
         raise KeyboardInterrupt
     return complete
+
+
+def _go_on(config: Config, path: Path, budget: Budget, on_left: Callable[[float], None]) -> None:
+    harness.free_device()
+    if counters(path) is None:
+        one = session.begin(config, path)
+    else:  # whoever began the run may have had another limit and device
+        one = session.go_on(path, config.run.steps, config.run.minutes, config.engine.device)
+    one.run("none", Watch(budget, one.server.stop, on_left))
 
 
 def is_complete(config: Config, path: Path) -> bool:
@@ -90,6 +91,18 @@ def counters(path: Path) -> Counters | None:
     """How far the run in a folder has got; None where there is none."""
     paths = checkpoint.list_last(RunFolder(path).checkpoints)
     return checkpoint.load(paths[-1]).counters if paths else None
+
+
+def held(config: Config, path: Path) -> Config:
+    """The settings of the run in a folder; those that it is to have where there is none."""
+    return config if counters(path) is None else RunFolder(path).read_config()
+
+
+def kept(config: Config, path: Path) -> str:
+    """The flags with which the run in a folder goes on although the config has others; empty where there are none."""
+    asked, found = dataclasses.asdict(config.engine), dataclasses.asdict(held(config, path).engine)
+    differing = [name for name in asked if name != "device" and found[name] != asked[name]]
+    return " ".join(f"--{name.replace('_', '-')} {found[name]}" for name in differing)
 
 
 def check_same(config: Config, path: Path) -> None:

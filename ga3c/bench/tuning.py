@@ -154,8 +154,7 @@ def tune(run: LiveRun, config: Config, path: Path, minutes: float, bar: PhaseBar
     followed = tuning.start(run.system, config, path, 0)
     if followed is None:
         raise ValueError("the run does not ask for tuning")
-    while not (run.look(after=1.0).updates and run.system.all_act()):
-        pass
+    run.warm_up()
     end = time.monotonic() + 60.0 * minutes
     while (left := end - time.monotonic()) > 0:
         bar.left(left)
