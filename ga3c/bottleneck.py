@@ -34,6 +34,13 @@ class Shares(Protocol):
     def trainer_waiting(self) -> float: ...
 
 
+class Record(Shares, Protocol):
+    """A snapshot of a run, which knows of its GPU too."""
+
+    @property
+    def gpu_utilisation(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class Use:
     """Shares of the machine that are in use, 0 to 1; NaN where nobody measured them."""
@@ -90,6 +97,11 @@ def find(recent: Sequence[Shares], use: Use | None = None) -> Bottleneck | None:
     if stage == "predictors":
         return Bottleneck("predictors", waits, _for_predictors(use))
     return Bottleneck("trainers", f"trainers are busy {training:.0%} of the time", _for_trainers(use))
+
+
+def find_in_run(recent: Sequence[Record]) -> Bottleneck | None:
+    """The same of a run under way, where the GPU's use is on record and nobody looks at the cores."""
+    return find(recent, Use(gpu=_mean([record.gpu_utilisation for record in recent])))
 
 
 def _for_agents(use: Use) -> str:

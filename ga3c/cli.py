@@ -58,12 +58,16 @@ class ResumeArguments:
 
 @dataclass(frozen=True)
 class EvalArguments:
-    """Play whole episodes with a trained agent and report raw game scores."""
+    """Play whole episodes with a trained agent and report raw game scores, with the rules they were made under."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
     episodes: int = 30
     """How many episodes to play."""
+    protocol: Literal["trained", "noop", "sticky"] = "trained"
+    """The rules, for Atari: those of the training; noop, the paper's, with up to 30 no-ops at first; or sticky, today's
+    for ALE, with actions that stick by 0.25. It asks for the full action set, which a policy has if it was trained with
+    --full-actions."""
     policy: Literal["sample", "greedy"] = "sample"
     """Draw actions from the policy, as in training and in A3C's evaluation, or take the likeliest."""
     checkpoint: Literal["last", "best"] = "last"
@@ -177,7 +181,9 @@ def evaluate(arguments: Sequence[str]) -> None:
     args = tyro.cli(EvalArguments, args=list(arguments), prog="ga3c eval", config=flags.STYLE)
     from ga3c import evaluate
 
-    evaluate.report(args.folder, args.episodes, args.policy, args.checkpoint, args.seed, args.device, args.json)
+    evaluate.report(
+        args.folder, args.episodes, args.policy, args.checkpoint, args.seed, args.device, args.json, args.protocol
+    )
 
 
 def play(arguments: Sequence[str]) -> None:

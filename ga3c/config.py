@@ -66,6 +66,9 @@ class NetConfig:
         _require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
 
 
+Correction = Literal["none", "epsilon", "clipped-is", "vtrace"]
+
+
 @dataclass(frozen=True)
 class LearnConfig:
     """The loss and the optimiser."""
@@ -76,12 +79,13 @@ class LearnConfig:
     """Agent steps in a rollout (the paper's TMAX)."""
     batch_rollouts: int = 1
     """Rollouts in one update."""
-    correction: Literal["none", "epsilon", "vtrace"] = "epsilon"
-    """Against policy lag: none, the 2016 code's clamp of the log, or V-trace."""
+    correction: Correction = "epsilon"
+    """Against policy lag: none, the 2016 code's clamp of the log, clipped importance weights of the policy's gradient
+    alone, or V-trace, which corrects the values' targets too."""
     log_epsilon: float = 1e-6
     """Probabilities are kept above this inside a logarithm (correction `epsilon`)."""
     rho_clip: float = 1.0
-    """V-trace: ceiling of the importance weight of a step's own error."""
+    """V-trace and clipped-is: ceiling of the importance weight of a step's own error."""
     c_clip: float = 1.0
     """V-trace: ceiling of the importance weight that carries errors back."""
     trace_decay: float = 1.0
@@ -155,7 +159,7 @@ class EngineConfig:
     device: DeviceName = "auto"
     """Where the model lives: auto takes CUDA where there is one."""
     agents: int = 32
-    """Agents that play at once (the paper's N_A); with --tune on, the most of them."""
+    """Agents that play at once (the paper's N_A)."""
     workers: int = 0
     """Processes that share the agents among them (0: as many as the cores serve best)."""
     predictors: int = 2
@@ -166,31 +170,46 @@ class EngineConfig:
     """Most agents in one prediction."""
     queue: int = 100
     """Most rollouts that wait for training; agents are held back when it is full."""
+    delay: int = 0
+    """Let rollouts wait for so many updates before they are learned from, to study policy lag (0: none)."""
     fuse: bool = False
     """On CUDA, compile an update's many small operations into few: more updates a second after a longer start."""
     torch_threads: int = 0
     """Threads inside one torch operation on the CPU (0: chosen by the machine)."""
+    account: bool = True
+    """Keep the account of time: how long each part of a step and of an update takes (p50, p95, p99)."""
     restarts: int = 10
     """Agent processes may fail so many times before the run stops."""
     tune: TuneName = "off"
-    """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on: by
-    comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if TPS rose."""
+    """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on, or
+    --tune alone: by comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if
+    TPS rose."""
+    max_agents: int = 0
+    """With --tune on, the most agents that may come to play: the others pause (0: as many as the preset has)."""
     tune_seconds: float = 0.0
     """Seconds for which --tune measures a setting (0: 15, or 60 with paper)."""
     lag_limit: float = 0.0
-    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first)."""
+    """Most updates of policy lag, in the mean, that --tune on lets a setting have (0: a quarter more than at first, for
+    as many agents as there may be)."""
 
     def __post_init__(self) -> None:
         _require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")
+        _require(0 <= self.max_agents <= 65_536, "max_agents", self.max_agents, "between 0 and 65536")
         _require(0 <= self.workers <= 4096, "workers", self.workers, "between 0 and 4096")
         _require(1 <= self.predictors <= 64, "predictors", self.predictors, "between 1 and 64")
         _require(1 <= self.trainers <= 64, "trainers", self.trainers, "between 1 and 64")
         _require(1 <= self.prediction_batch <= 65_536, "prediction_batch", self.prediction_batch, "between 1 and 65536")
         _require(1 <= self.queue <= 1_000_000, "queue", self.queue, "between 1 and 1000000")
+        _require(0 <= self.delay <= 100_000, "delay", self.delay, "between 0 and 100000")
         _require(0 <= self.torch_threads <= 1024, "torch_threads", self.torch_threads, "between 0 and 1024")
         _require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
         _require(0 <= self.tune_seconds <= 3600, "tune_seconds", self.tune_seconds, "between 0 and 3600")
         _require(0 <= self.lag_limit < math.inf, "lag_limit", self.lag_limit, "0 or more")
+
+    @property
+    def room(self) -> int:
+        """Agents for which processes and memory are there, whether they play or pause."""
+        return max(self.agents, self.max_agents)
 
 
 @dataclass(frozen=True)
@@ -233,13 +252,20 @@ class Config:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        workers, agents = self.engine.workers, self.engine.agents
-        _require(workers <= agents, "workers", workers, f"at most --agents, which is {agents}")
+        workers, agents = self.engine.workers, self.engine.room
+        _require(workers <= agents, "workers", workers, f"at most the number of agents, which is {agents}")
         learn = self.learn
         corrected = learn.reuse == 1 or learn.correction == "vtrace" or learn.ratio_clip > 0.0
         _require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
         if self.engine.system != "ga3c":
             self._check_a3c()
+        self._check_room()
+
+    def _check_room(self) -> None:
+        """Not a check of the engine alone: flags are read over other defaults first, which may have more agents."""
+        agents, most, tunes = self.engine.agents, self.engine.max_agents, self.engine.tune == "on"
+        wanted = f"at least --agents, which is {agents}" if tunes else "left out without --tune on"
+        _require(most in (0, agents) or (most > agents and tunes), "max_agents", most, wanted)
 
     def _check_a3c(self) -> None:
         """Refuses what an A3C system would not heed: there, an agent predicts and learns by itself, in its place."""
@@ -248,10 +274,15 @@ class Config:
             only = "cuda" if system in GPU_SYSTEMS else "cpu"
             _require(engine.device == only, "device", engine.device, f"{only} with --system {system}")
         _require(engine.agents <= 512, "agents", engine.agents, f"at most 512 with --system {system}")
-        unused = ("workers", "predictors", "trainers", "prediction_batch", "queue", "fuse", "tune", "tune_seconds")
-        for name in (*unused, "lag_limit"):
+        unused = (
+            "tune", "max_agents", "workers", "predictors", "trainers", "prediction_batch", "queue", "fuse",
+            "tune_seconds", "lag_limit", "delay",
+        )  # fmt: skip
+        for name in unused:
             value, default = getattr(engine, name), getattr(EngineConfig, name)
             _require(value == default, name, value, f"left out: --system {system} has no use for it")
+        if not engine.account:
+            raise UserError(f"--no-account must be left out: --system {system} keeps no account.")
         for name in ("batch_rollouts", "reuse"):
             value = getattr(learn, name)
             _require(value == 1, name, value, f"1 with --system {system}, where each rollout makes one update")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ga3c import machine
+from ga3c import machine, nvml
 from ga3c.errors import UserError
 
 P = ParamSpec("P")
@@ -34,6 +34,13 @@ def choose(name: str) -> torch.device:
     if name == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device())
+
+
+def find_gpu(where: torch.device) -> nvml.Gpu | None:
+    """The GPU behind a CUDA device, whatever CUDA_VISIBLE_DEVICES made of the order; None on the CPU."""
+    if where.type != "cuda":
+        return None
+    return nvml.find(f"GPU-{torch.cuda.get_device_properties(where).uuid}")
 
 
 def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> None:

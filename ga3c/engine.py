@@ -1,16 +1,20 @@
 """GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
+import math
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from ga3c import device, machine, nets
+from ga3c import device, machine, nets, nvml
+from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure
 from ga3c.config import Config, EngineConfig
 from ga3c.envs.spec import EnvSpec
+from ga3c.errors import RunFailed
 from ga3c.learn import schedules
 from ga3c.model import Model
 from ga3c.predictor import Predictor
@@ -25,6 +29,9 @@ from ga3c.tuner import Setting, Space
 _MOST_THREADS = 16
 """Predictors or trainers that a run gets to at most by itself: as far as the paper's figure 3 goes."""
 
+_GPU_SAMPLES = 0.9
+"""Seconds between them at least."""
+
 
 class Ga3c:
     """Agents in processes, one model, predictors and trainers. Whoever reads `__init__` has seen who talks to whom."""
@@ -36,27 +43,35 @@ class Ga3c:
         self._where = where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
 
-        workers = engine.workers or default_workers(engine.agents, where)
+        workers = engine.workers or default_workers(engine.room, where)
         self._seed = (config.run.seed + start) % 2**31  # a resumed run does not play its first games again
         traced = config.run.profile > 0
         self.pool = AgentPool(
-            spec, config.env, engine.agents, workers, engine.prediction_batch, self._seed, logs, traced
+            spec, config.env, engine.room, workers, engine.prediction_batch, self._seed, logs, traced, engine.account
         )
-        self.space = space_for(engine, self.pool.levels, where)
+        self.pool.play(engine.agents)
+        self.space = space_for(engine, where)
         self._frames = device.SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
-        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch)
+        held = -(-engine.delay // learn.reuse) * batch  # a batch makes as many updates as it is used times
+        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch, held)
         # Room for what waits, what trainers hold, what one prediction finishes, and a batch that is not yet full: with
         # that much, whoever waits for room waits for a trainer that has work.
         kept = learn.reuse_window if learn.reuse > 1 else 0
-        held = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
-        spare_blocks = self.training_queue.capacity + self.space.trainers[-1] * held + batch + self.pool.max_agents
+        used = batches_per_launch(learn, self.training_queue.capacity, captures=where.type == "cuda") * batch + kept
+        waiting = self.training_queue.capacity + held
+        spare_blocks = waiting + self.space.trainers[-1] * used + batch + self.pool.max_agents
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(
-            spec, engine.agents, learn.rollout, spare_blocks, learn.discount, where, network.state_size
+            spec, engine.room, learn.rollout, spare_blocks, learn.discount, where, network.state_size
         )
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+        self._gpu = device.find_gpu(where)
+        self._gpu_sample: nvml.Sample | None = None
+        self._gpu_sampled = -math.inf
+        if engine.account:
+            self.stats.account = Account(self.pool.slots.account)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
         self._changing = threading.Lock()
@@ -97,6 +112,11 @@ class Ga3c:
     def setting(self) -> Setting:
         """How many agents play, and how many predictors and trainers work."""
         return Setting(self.pool.playing, self._predictor_seats.count, self._trainer_seats.count)
+
+    @property
+    def at_work(self) -> Setting:
+        """What `setting` has become so far: who is one too many finishes first what he holds."""
+        return Setting(self.pool.playing, self._predictor_seats.taken, self._trainer_seats.taken)
 
     def set(self, setting: Setting) -> None:
         """Changes the numbers to others in `space`, while all goes on: agents pause or play again, threads rest or work
@@ -139,6 +159,18 @@ class Ga3c:
     def pids(self) -> list[int]:
         return self.pool.pids()
 
+    def finish_acting(self) -> None:
+        """Ends the predictors one by one with nothing in their hands, while trainers still make room for what they
+        hold. Agents then wait for answers that do not come; `stop` does the rest."""
+        with self._changing:
+            self._predictor_seats.close()
+            self.pool.queue.close()
+            for predictor in self.predictors:
+                while predictor.is_alive():
+                    predictor.join(0.2)
+                    if self.stats.failure:  # nobody makes room any more for what it holds
+                        raise RunFailed(self.stats.failure)
+
     def stop(self, patience: float) -> None:
         """Closing the seats and the queues is what ends the threads."""
         with self._changing:
@@ -164,10 +196,19 @@ class Ga3c:
             trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
+            gpu=self._sample_gpu(),
         )
 
+    def _sample_gpu(self) -> nvml.Sample | None:
+        """About once a second, however often it is asked: the driver's figures are of the last second, and asking takes
+        its time."""
+        now = time.monotonic()
+        if self._gpu is not None and now - self._gpu_sampled >= _GPU_SAMPLES:
+            self._gpu_sample, self._gpu_sampled = self._gpu.sample(), now
+        return self._gpu_sample
 
-def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) -> Space:
+
+def space_for(engine: EngineConfig, where: torch.device) -> Space:
     """What the numbers may become while a run goes on. Memory is taken for the most of them, so without tuning there is
     room for no more than was asked for."""
     most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
@@ -175,7 +216,7 @@ def space_for(engine: EngineConfig, agents: Sequence[int], where: torch.device) 
     compiles = engine.fuse and where.type == "cuda"
     trainers = engine.trainers if compiles else max(most, engine.trainers)
     return Space(
-        agents=tuple(agents),
+        agents=tuple(range(1, engine.room + 1)),
         predictors=tuple(range(1, max(most, engine.predictors) + 1)),
         trainers=tuple(range(1, trainers + 1)),
     )

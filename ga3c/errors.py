@@ -10,3 +10,7 @@ class UserError(Exception):
 
 class RunFailed(Exception):
     """A run that had to stop by itself. Its text says why and what to do; the command line exits with code 1."""
+
+
+class Diverged(RunFailed):
+    """A run whose weights are no longer finite."""

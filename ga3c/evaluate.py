@@ -1,5 +1,6 @@
 """Evaluation: whole episodes of a trained agent, their raw scores, and how they were played."""
 
+import dataclasses
 import json
 import os
 import statistics
@@ -15,10 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ga3c import device as devices
-from ga3c import player
+from ga3c import player, protocols
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import EPISODE, FIRST, Slots
+from ga3c.errors import UserError
 from ga3c.player import Player, Policy, Trained, Which
+from ga3c.protocols import Protocol
 
 MOST_ENVIRONMENTS = 16
 """Played at once. More would share one call of the network, but wait longer for the slowest episode at the end."""
@@ -94,14 +97,17 @@ class Evaluation:
 
 
 def report(
-    folder: Path, episodes: int, policy: Policy, checkpoint: Which, seed: int, device: str, as_json: bool
-) -> None:
+    folder: Path, episodes: int, policy: Policy, checkpoint: Which, seed: int, device: str, as_json: bool,
+    rules: Protocol = "trained",
+) -> None:  # fmt: skip
     """Evaluates and prints: a table for people, or one JSON object. The bar goes to standard error."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         bar = progress.add_task("Episodes", total=episodes)
-        evaluation = evaluate(folder, episodes, policy, checkpoint, seed, device, lambda _: progress.advance(bar))
+        evaluation = evaluate(
+            folder, episodes, policy, checkpoint, seed, device, lambda _: progress.advance(bar), rules
+        )
     if as_json:
         print(json.dumps(evaluation.as_dict()))
     else:
@@ -116,10 +122,11 @@ def evaluate(
     seed: int = 1000,
     device: str = "auto",
     on_episode: Callable[[Played], None] = lambda played: None,
+    rules: Protocol = "trained",
 ) -> Evaluation:
     """Plays exactly `episodes` whole episodes. On the CPU the same seed gives the same scores."""
     player.check_request(episodes, seed)
-    trained = player.load(folder, checkpoint, devices.choose(device))
+    trained = under(rules, player.load(folder, checkpoint, devices.choose(device)))
     begin = time.monotonic()
     with player.torch_threads(min(MOST_THREADS, os.cpu_count() or 1)):
         played = play(trained, episodes, policy, seed, on_episode)
@@ -132,6 +139,14 @@ def evaluate(
         played=played,
         seconds=time.monotonic() - begin,
     )
+
+
+def under(rules: Protocol, trained: Trained) -> Trained:
+    """The same policy, in an environment that keeps a protocol's rules."""
+    config = trained.config
+    if rules != "trained" and trained.spec.source != "atari":
+        raise UserError(f"--protocol is {rules}, which is for Atari games; {config.env_id} has rules of its own.")
+    return dataclasses.replace(trained, config=dataclasses.replace(config, env=protocols.applied(rules, config.env)))
 
 
 def play(
@@ -170,7 +185,8 @@ def play(
 def protocol(trained: Trained, seed: int) -> dict[str, Any]:
     """How the episodes were played: scores that differ in any of this do not compare."""
     env, spec = trained.config.env, trained.spec
-    common = {"source": spec.source, "num_actions": spec.num_actions, "seed": seed}
+    name = protocols.name(env, spec.source == "atari")
+    common = {"name": name, "source": spec.source, "num_actions": spec.num_actions, "seed": seed}
     if spec.source != "atari":
         return common
     return common | {
@@ -183,7 +199,8 @@ def protocol(trained: Trained, seed: int) -> dict[str, Any]:
 
 
 def _print(evaluation: Evaluation) -> None:
-    table = Table(title=f"{evaluation.env}: {len(evaluation.played)} episodes", title_justify="left", show_header=False)
+    title = f"{evaluation.env}: {len(evaluation.played)} episodes, {evaluation.protocol['name']}"
+    table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim")

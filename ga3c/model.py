@@ -36,7 +36,7 @@ class Model:
             self._version += count
 
     def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Changes the shared weights by a gradient [P], which it overwrites."""
+        """Changes the shared weights by a gradient [P]."""
         self.optimiser.step(gradient, learning_rate)
         if self._halved is not None:
             self._halved.copy_(self.weights)

@@ -3,9 +3,9 @@
 import importlib.util
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ga3c.errors import UserError
 from ga3c.files import replacing
@@ -50,6 +50,34 @@ def bars(
     drawn = draw(places, values, thick, color=colour, alpha=0.4 if faint else 1.0, label=label or None)
     texts = ["" if math.isnan(value) else number(value) for value in values]
     chart.bar_label(drawn, labels=texts, padding=2, fontsize="x-small")
+
+
+def ranked(chart: "Axes", agents: Sequence[int], rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """For each number of agents the bars of its settings, the fastest first, with predictors and trainers below."""
+    by_agents = [[row for row in rows if row["agents"] == number] for number in agents]
+    parts = max(map(len, by_agents))
+    for part in range(parts):
+        values = [group[part][name] if part < len(group) else math.nan for group in by_agents]
+        words = ("fastest", "second", "third")
+        bars(chart, values, COLOURS[part % len(COLOURS)], words[part] if part < len(words) else "", part, parts)
+    thick = 0.84 / parts
+    places = [
+        (n + thick * (part - (parts - 1) / 2), row)
+        for n, group in enumerate(by_agents)
+        for part, row in enumerate(group)
+    ]
+    chart.set_xticks(
+        [place for place, _ in places],
+        labels=[f"{row['predictors']}/{row['trainers']}" for _, row in places],
+        fontsize="x-small",
+    )
+    for n, count in enumerate(agents):
+        chart.annotate(
+            f"{count} agents", (n, 0), (0, -22), xycoords=("data", "axes fraction"), textcoords="offset points",
+            ha="center", va="top", fontsize="small",
+        )  # fmt: skip
+    chart.set_xlabel("predictors/trainers", labelpad=24)
+    legend_above(chart)
 
 
 def legend_above(chart: "Axes") -> None:

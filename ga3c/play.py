@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ga3c import player
+from ga3c import player, protocols
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed, UserError
 from ga3c.player import Player, Policy, Trained, Which
@@ -58,13 +58,14 @@ def show(
         check_video(video)
     trained = player.load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
+    rules = protocols.name(trained.config.env, trained.spec.source == "atari")
     most = max(1, round(max_seconds * rate)) if max_seconds else None
     with player.torch_threads(1), contextlib.closing(scenes(trained, episodes, policy, seed)) as playing:
         watched = itertools.islice(playing, most)
         if video is None:
             show_window(watched, trained.config.env_id, rate)
         else:
-            record(watched, video, rate, most)
+            record(watched, video, rate, most, rules)
 
 
 def scenes(trained: Trained, episodes: int, policy: Policy, seed: int) -> Generator[Scene]:
@@ -166,7 +167,7 @@ def check_video(path: Path) -> None:
     _ffmpeg()
 
 
-def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None) -> None:
+def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None, rules: str) -> None:
     """Writes scenes to a video and says what is in it. The file appears whole or not at all."""
     # ffmpeg goes by the suffix.
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
@@ -193,7 +194,8 @@ def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None) 
     finally:
         temporary.unlink(missing_ok=True)
     height, width, _ = first.picture.shape
-    print(f"{path}: {count / rate:.1f} s of {width} x {height} at {rate:g} pictures/s; scores: {', '.join(scores)}")
+    size = f"{count / rate:.1f} s of {width} x {height} at {rate:g} pictures/s"
+    print(f"{path}: {size}; scores under {rules}: {', '.join(scores)}")
 
 
 class Encoder:

@@ -1,12 +1,15 @@
-"""Learning curves of several runs on one picture; runs that differ only in their seed are one line with a band."""
+"""Learning curves of several runs on one picture, in a chart for each environment; runs that differ only in their seed
+are one line with a band."""
 
+import dataclasses
 import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ga3c import picture
+from ga3c import picture, protocols
+from ga3c.config import EnvConfig
 from ga3c.curves import AXES, Against, Curve, Run, curve, grouped, read_run
 from ga3c.errors import UserError
 from ga3c.labels import labels, title
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
 
 MOST_EPISODES = 5_000
 """Dots of single episodes; more would be one grey mass, and a large file."""
+_MEAN = f"mean of the last {WINDOW} episodes"
 _TITLES = {
-    "score": f"score, mean of the last {WINDOW} episodes",
     "pps": "predictions per second (PPS)",
     "tps": "updates per second (TPS)",
     "lag": "policy lag, updates",
@@ -43,42 +46,84 @@ def show(
     picture.check_out(out)
     folders = list({folder.resolve(): folder for folder in folders}.values())
     runs = [read_run(folder, against, column, smooth) for folder in folders]
-    lines = curves(grouped(runs) if group else [[run] for run in runs])
-    figure = draw(lines, title(runs), AXES[against].title, title_of(column, smooth))
+    groups = grouped(runs) if group else [[run] for run in runs]
+    figure = draw(charts(groups), AXES[against].title, title_of(column, smooth, rules_of(runs)))
     if column == "score" and len(runs) == 1:
         add_episodes(figure.axes[0], runs[0], against)
     add_legend(figure)
     picture.save(figure, out)
-    print(f"{out}: {column} of {count(len(runs), 'run')} in {count(len(lines), 'line')}")
+    print(f"{out}: {column} of {count(len(runs), 'run')} in {count(len(groups), 'line')}")
 
 
-def curves(groups: Sequence[Sequence[Run]]) -> list[Curve]:
-    return [curve(group, label) for group, label in zip(groups, labels(groups), strict=True)]
+class Chart(NamedTuple):
+    """The lines of one environment: scores of one say nothing beside those of another."""
+
+    heading: str
+    lines: list[Curve]
 
 
-def title_of(column: str, smooth: int) -> str:
+def charts(groups: Sequence[Sequence[Run]]) -> list[Chart]:
+    """A chart for each environment, in the order of the runs. What a heading says, its lines' labels do not repeat."""
+    by_env: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        by_env.setdefault(group[0].settings["env_id"], []).append(number)
+    texts = labels(groups)
+    return [
+        Chart(
+            title([run for number in numbers for run in groups[number]]),
+            [curve(groups[number], texts[number].removeprefix(env_id).removeprefix(", ")) for number in numbers],
+        )
+        for env_id, numbers in by_env.items()
+    ]
+
+
+def rules_of(runs: Sequence[Run]) -> str:
+    """The protocol that the runs' scores were made under; empty where they differ, and labels say in what, and outside
+    Atari."""
+    named = {_rules(run) for run in runs}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _rules(run: Run) -> str:
+    # Only games on the emulator have several frames to a step; to ask Gymnasium would take longer than the picture.
+    if not run.settings["env_id"].startswith("ALE/") and run.frames_per_step == 1.0:
+        return ""
+    names = [f.name for f in dataclasses.fields(EnvConfig)]
+    try:
+        return protocols.name(EnvConfig(**{name: run.settings[f"env.{name}"] for name in names}), atari=True)
+    except (UserError, TypeError):
+        return ""
+
+
+def title_of(column: str, smooth: int, rules: str = "") -> str:
     unit = ", ms" if column.endswith("_ms") else ""
     text = _TITLES.get(column, column.removesuffix("_ms").replace("_", " ") + unit)
+    if column == "score":
+        text = f"training score{', ' + rules if rules else ''}\n{_MEAN}"
     return text if smooth == 1 else f"{text}\n(running mean of {smooth} rows)"
 
 
-def draw(lines: Sequence[Curve], heading: str, x_title: str, y_title: str) -> "Figure":
-    """The lines and their bands. Only labelled ones are for the legend."""
-    figure = picture.make(9.0, 5.0)
-    chart = figure.add_subplot()
-    for number, line in enumerate(lines):
-        colour = picture.COLOURS[number % len(picture.COLOURS)]
-        style = _STYLES[number // len(picture.COLOURS) % len(_STYLES)]
-        # A line of one point would not be seen.
-        marker = "o" if len(line.x) == 1 else ""
-        if line.runs > 1:
-            chart.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0)
-        chart.plot(line.x, line.y, style, color=colour, marker=marker, linewidth=1.8, label=_legend_text(line))
-    chart.set_xlim(left=0)
-    chart.set_xlabel(x_title)
-    chart.set_ylabel(y_title)
-    chart.set_title(picture.plain(heading), fontsize="medium", loc="left")
-    picture.tidy(chart)
+def draw(parts: Sequence[Chart], x_title: str, y_title: str) -> "Figure":
+    """The lines and their bands, each label in a colour of its own. Only labelled ones are for the legend."""
+    figure = picture.make(9.0 + 4.5 * (len(parts) - 1), 5.0)
+    looks = list(dict.fromkeys(line.label for part in parts for line in part.lines))
+    for number, part in enumerate(parts):
+        chart = figure.add_subplot(1, len(parts), 1 + number)
+        for line in part.lines:
+            look = looks.index(line.label)
+            colour = picture.COLOURS[look % len(picture.COLOURS)]
+            style = _STYLES[look // len(picture.COLOURS) % len(_STYLES)]
+            # A line of one point would not be seen.
+            marker = "o" if len(line.x) == 1 else ""
+            if line.runs > 1:
+                chart.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0)
+            chart.plot(line.x, line.y, style, color=colour, marker=marker, linewidth=1.8, label=_legend_text(line))
+        chart.set_xlim(left=0)
+        chart.set_xlabel(x_title)
+        if number == 0:
+            chart.set_ylabel(y_title)
+        chart.set_title(picture.plain(part.heading), fontsize="medium", loc="left")
+        picture.tidy(chart)
     return figure
 
 
@@ -95,8 +140,9 @@ def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
         each = run.frames_per_step if against == "frames" else 1.0
         x = [each * episode.steps / AXES[against].scale for episode in shown]
     (line,) = chart.get_lines()
-    line.set_label(chart.get_ylabel().removeprefix("score, "))
-    chart.set_ylabel("score")
+    rules, _, mean = chart.get_ylabel().partition("\n")
+    line.set_label(mean)
+    chart.set_ylabel(rules)
     chart.plot(
         x, [episode.score for episode in shown], ".",
         color="0.55", markersize=4, markeredgewidth=0, alpha=0.5, zorder=1,
@@ -106,13 +152,13 @@ def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
 
 def add_legend(figure: "Figure") -> None:
     """Beside the data; a picture with many lines becomes higher, so that all of them are named."""
-    (chart,) = figure.axes
-    handles, texts = chart.get_legend_handles_labels()
-    if not texts:
+    shown = {text: handle for c in figure.axes for handle, text in zip(*c.get_legend_handles_labels(), strict=True)}
+    if not shown:
         return
-    bands = "line: mean, band: least to most" if chart.collections else None
+    texts = list(shown)
+    bands = "line: mean, band: least to most" if any(chart.collections for chart in figure.axes) else None
     figure.legend(
-        handles, texts, loc="outside right upper", fontsize="small", frameon=False, markerscale=2.0,
+        list(shown.values()), texts, loc="outside right upper", fontsize="small", frameon=False, markerscale=2.0,
         title=bands, title_fontsize="small", alignment="left",
     )  # fmt: skip
     rows = sum(text.count("\n") + 1 for text in texts)

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ga3c.account import OF_PREDICTORS, quick
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.slots import EPISODE
 from ga3c.device import Lane, SharedFrames
@@ -74,6 +75,10 @@ class Predictor(threading.Thread):
         self._host_table = lane.host_buffer(_ROWS * max_agents, dtype=torch.int64)
         self._device_table = torch.zeros(_ROWS * max_agents, dtype=torch.int64, device=lane.device)
         self._tables: dict[int, _Table] = {}
+        self._times = stats.account.histograms(OF_PREDICTORS) if stats.account is not None else None
+        self._taken_ns, self._ready_ns = quick(pool.slots.taken_ns), quick(pool.slots.ready_ns)
+        self._copied = 0
+        """When the frames of the batch were where the network reads them, unless that is part of a captured graph."""
         self._agents_of = [np.arange(group.start, group.stop) for group in pool.groups]
         self._graphs = self._capture(max_agents)
 
@@ -102,12 +107,14 @@ class Predictor(threading.Thread):
 
     def _predict(self, requests: Sequence[Request], waited: int) -> None:
         begin = time.monotonic_ns()
-        agents = np.concatenate([self._agents_of[request.group.number] for request in requests])
+        asking = self._slots.asking
+        agents = np.concatenate([self._agents_of[r.group.number][: asking[r.group.number]] for r in requests])
         flags = self._slots.flags[agents]
         placement = self._store.place(agents, flags, self._model.version)
+        placed = time.monotonic_ns()
         size = self._upload(requests, agents, placement)
         launch = time.monotonic_ns()
-        if self._stats.trace is not None:
+        if self._times is not None or self._stats.trace is not None:
             self._lane.begin()
         self._launch(size, len(placement.carry_to))
         self._lane.finish()
@@ -115,6 +122,9 @@ class Predictor(threading.Thread):
         self._slots.actions[agents] = self._actions[: len(agents)]
         ended = self._ended(agents[(flags & EPISODE) != 0])
         agents_waited = int((time.monotonic_ns() - self._slots.posted_ns[agents]).sum())
+        taken, ready = begin + placement.waited, done
+        if self._times is not None:
+            ready = self._stamp(requests, taken, launch, done)
         # The groups are free to ask again before they are woken: a later mark could fall on their next request.
         self._prediction_queue.done(requests)
         self._pool.reply(requests)
@@ -126,6 +136,12 @@ class Predictor(threading.Thread):
             blocked=placement.waited + put, preparing=launch - begin - placement.waited, predicting=done - launch,
             replying=replied - done,
         )  # fmt: skip
+        if self._times is not None:
+            batching, copying, on_device = self._times
+            copied = launch if self._lane.captures else self._copied
+            batching.add(placed - taken, len(agents))
+            copying.add(copied - placed, len(agents))
+            on_device.add(ready - copied, len(agents))
         if self._stats.trace is not None:
             # Room is looked for right at the beginning, so a wait for it is drawn there.
             self._trace(
@@ -133,6 +149,16 @@ class Predictor(threading.Thread):
                 ("wait", begin), ("blocked", begin + placement.waited), ("prepare", launch), ("predict", done),
                 ("reply", replied), ("blocked", replied + put),
             )  # fmt: skip
+
+    def _stamp(self, requests: Sequence[Request], taken: int, launch: int, done: int) -> int:
+        """Leaves for the agents' processes what they need to count their part of the account of time, before they are
+        woken, and returns when the actions were ready."""
+        # The device's own clock tells when it was done; how long this thread took to wake up is part of returning.
+        ready = min(done, launch + self._lane.timed()) if self._lane.captures else done
+        for request in requests:
+            number = request.group.number
+            self._taken_ns[number], self._ready_ns[number] = taken, ready
+        return ready
 
     def _trace(self, trace: Tracer, agents: int, begin: int, *parts: tuple[str, int]) -> None:
         trace.add(self._track, begin, *parts, agents=agents)
@@ -195,6 +221,7 @@ class Predictor(threading.Thread):
             rows = integers[:, :carried]
             store.carry(rows[_CARRY_FROM], rows[_CARRY_TO], rows[_CARRY_AGE])
         observations = store.observe(integers[_FRAME], integers[_AGE])
+        self._copied = time.monotonic_ns()
         state = store.recall(integers[_STEP], integers[_AGE])
         parameters, _, state = self._network.step(observations, state)
         store.remember(integers[_STEP], state)

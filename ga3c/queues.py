@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ga3c.agents.slots import REQUEST, Group
 
 _CLOSE, _NUDGE = 0xFFFFFFFF, 0xFFFFFFFE
@@ -29,13 +31,18 @@ class PredictionQueue:
     as many prediction requests as are immediately available". A group has at most one request in it, so it is bounded.
     """
 
-    def __init__(self, groups: Sequence[Group], max_agents: int) -> None:
-        largest = max(group.size for group in groups)
-        if max_agents < largest:
-            raise ValueError(f"max_agents is {max_agents}, but one group alone has {largest} agents")
+    def __init__(self, groups: Sequence[Group], max_agents: int, asking: Sequence[int] | None = None) -> None:
+        """`asking` has how many agents take part in the request of each group, where that may be fewer than it has."""
+        sizes = [group.size for group in groups]
+        if max_agents < max(sizes):
+            raise ValueError(f"max_agents is {max_agents}, but one group alone has {max(sizes)} agents")
         self._groups = groups
-        self._mean_size = sum(group.size for group in groups) / len(groups)
-        self._max_requests = max_agents // largest
+        self._max_agents = max_agents
+        self._asking = sizes if asking is None else asking
+        self._mean_size = sum(sizes) / len(groups)
+        self._max_requests = _fitting(sizes, max_agents)
+        self.answered = [0] * len(groups)
+        """Requests of each group that were answered."""
         self._read_fd, self.write_fd = os.pipe()
         os.set_inheritable(self.write_fd, False)
         self._lock = threading.Lock()
@@ -53,7 +60,7 @@ class PredictionQueue:
         """
         data = os.read(self._read_fd, REQUEST.size * self._max_requests)
         taken = []
-        nudged = False
+        nudged, room = False, self._max_agents
         with self._lock:
             for number, incarnation in REQUEST.iter_unpack(data):
                 if number == _CLOSE or (number == _NUDGE and nudged):
@@ -65,7 +72,11 @@ class PredictionQueue:
                     continue
                 elif number in self._paused:
                     self._kept_back[number] = incarnation
+                elif self._asking[number] > room:
+                    # It was made while more of its group played than do now; there is another call for it.
+                    os.write(self.write_fd, REQUEST.pack(number, incarnation))
                 else:
+                    room -= self._asking[number]
                     self._taken[number] = True
                     taken.append(Request(self._groups[number], incarnation))
             return None if self._closed else taken
@@ -84,6 +95,7 @@ class PredictionQueue:
         with self._lock:
             for request in requests:
                 self._taken[request.group.number] = False
+                self.answered[request.group.number] += 1
 
     def disown(self, groups: Sequence[Group], incarnation: int) -> None:
         """The groups' process is dead: what it still asks is dropped, and only the new incarnation is heard."""
@@ -92,10 +104,13 @@ class PredictionQueue:
                 self._incarnations[group.number] = incarnation
                 self._kept_back.pop(group.number, None)
 
-    def pause(self, groups: Sequence[Group]) -> None:
-        """Exactly these groups get no answer from now on. What others were kept waiting with is asked anew."""
+    def play(self, sizes: Sequence[int]) -> None:
+        """So many agents of each group play from now on. Groups of which none does get no answer; what the others were
+        kept waiting with is asked anew."""
         with self._lock:
-            self._paused = {group.number for group in groups}
+            self._paused = {number for number, size in enumerate(sizes) if not size}
+            self._mean_size = sum(sizes) / (len(sizes) - len(self._paused))
+            self._max_requests = _fitting(sizes, self._max_agents)
             for number in [number for number in self._kept_back if number not in self._paused]:
                 os.write(self.write_fd, REQUEST.pack(number, self._kept_back.pop(number)))
 
@@ -127,18 +142,29 @@ class PredictionQueue:
         os.close(self.write_fd)
 
 
+def _fitting(sizes: Sequence[int], max_agents: int) -> int:
+    """How many groups of these sizes fit, whichever they are."""
+    return int(np.searchsorted(np.cumsum(sorted(sizes, reverse=True)), max_agents, side="right"))
+
+
 class TrainingQueue:
     """Rollouts that wait for a trainer, oldest first. `put` blocks while it is full, which holds the agents back."""
 
-    def __init__(self, capacity: int, batch: int) -> None:
+    def __init__(self, capacity: int, batch: int, held: int = 0) -> None:
+        """With `held`, each rollout waits until so many have come after it; these are beside the capacity."""
         if batch < 1 or capacity < batch:
             raise ValueError(f"a queue of {capacity} rollouts never holds a batch of {batch}")
+        if held < 0:
+            raise ValueError(f"{held} rollouts cannot be held")
         self.capacity = capacity
+        self.held = held
         self._batch = batch
         self._rollouts: deque[int] = deque()
         self._condition = threading.Condition()
         self._nudges = 0
         self._closed = False
+        self.came = self.went = 0
+        """Rollouts that were put and taken so far."""
 
     def __len__(self) -> int:
         return len(self._rollouts)
@@ -147,10 +173,11 @@ class TrainingQueue:
         """Adds rollouts, waiting for room for each; False if the queue was closed before all were in."""
         for rollout in rollouts:
             with self._condition:
-                self._condition.wait_for(lambda: self._closed or len(self._rollouts) < self.capacity)
+                self._condition.wait_for(lambda: self._closed or len(self._rollouts) < self.capacity + self.held)
                 if self._closed:
                     return False
                 self._rollouts.append(rollout)
+                self.came += 1
                 self._condition.notify_all()
         return True
 
@@ -159,18 +186,20 @@ class TrainingQueue:
         queue is closed, and nothing where the wait was ended by `nudge`."""
         with self._condition:
             nudges = self._nudges
-            self._condition.wait_for(
-                lambda: self._closed or len(self._rollouts) >= self._batch or self._nudges != nudges
-            )
+            self._condition.wait_for(lambda: self._closed or self._batches_ready() >= 1 or self._nudges != nudges)
             if self._closed:
                 return None
-            if len(self._rollouts) < self._batch:
+            count = min(most, self._batches_ready())
+            if count < 1:
                 return []
-            count = min(most, len(self._rollouts) // self._batch)
             count = 1 << (count.bit_length() - 1)
             rollouts = [self._rollouts.popleft() for _ in range(count * self._batch)]
+            self.went += len(rollouts)
             self._condition.notify_all()
             return rollouts
+
+    def _batches_ready(self) -> int:
+        return (len(self._rollouts) - self.held) // self._batch
 
     def nudge(self) -> None:
         """Ends the waits of all who take, with nothing."""

@@ -18,6 +18,11 @@ class Seats:
     def count(self) -> int:
         return self._count
 
+    @property
+    def taken(self) -> int:
+        """How many work, which may be more for as long as some finish what they hold."""
+        return self._taken
+
     def set(self, count: int) -> int:
         """Changes their number, and says how many threads should leave now."""
         if count < 1:

@@ -13,10 +13,11 @@ from ga3c import checkpoint
 from ga3c.agents.processes import Failure
 from ga3c.checkpoint import Checkpoint
 from ga3c.config import Config
-from ga3c.errors import RunFailed
+from ga3c.errors import Diverged, RunFailed
 from ga3c.runfolder import RunFolder
 from ga3c.sinks.base import Sink
-from ga3c.stats import Counters, Episode, Snapshot
+from ga3c.sinks.plain import count, number
+from ga3c.stats import WINDOW, Counters, Episode, Snapshot
 from ga3c.system import System
 from ga3c.tuning import Tuning
 
@@ -33,9 +34,13 @@ _PATIENCE = 2.0
 class Server:
     """One run of one system."""
 
-    def __init__(self, config: Config, system: System, folder: RunFolder, tuning: Tuning | None = None) -> None:
-        """`tuning` changes the system while it runs, by the records that are taken here."""
+    def __init__(
+        self, config: Config, system: System, folder: RunFolder, tuning: Tuning | None = None, rules: str = ""
+    ) -> None:
+        """`tuning` changes the system while it runs, by the records that are taken here. `rules` names the protocol of
+        its scores."""
         self.config = config
+        self._rules = rules
         self._tuning = tuning
         self.system = system
         self.stats = system.stats
@@ -67,16 +72,23 @@ class Server:
                 self._failure = RunFailed(f"The run stopped because the system refused something it needs: {error}.")
             finally:
                 self._shut_down()
-            counters = self._save(self._record())
+            last = self._record()
+            counters = self._save(last)
             self._write_trace()
         if self._failure is not None:
             raise self._failure
-        self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.")
+        self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.{self._scored(last)}")
 
     def stop(self, reason: str) -> None:
         """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
         self._reason = self._reason or reason
         self._stopping = True
+
+    def _scored(self, snapshot: Snapshot) -> str:
+        if math.isnan(snapshot.score):
+            return ""
+        last = min(WINDOW, snapshot.episodes)
+        return f" Training score {number(snapshot.score)} over the last {count(last, 'episode')}, {self._rules}."
 
     # -- supervision --------------------------------------------------------------------------------------------------
 
@@ -197,7 +209,7 @@ class Server:
         folder = self._folder.checkpoints
         counters, tensors = Counters.of(snapshot), self.system.model.state()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-            raise RunFailed(
+            raise Diverged(
                 "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
                 f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
             )

@@ -3,13 +3,13 @@
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from ga3c import checkpoint, device, envs, presets, tuning
+from ga3c import checkpoint, device, envs, presets, protocols, tuning
 from ga3c.a3c.system import A3c
 from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, SystemName, Ui
 from ga3c.engine import Ga3c
@@ -34,16 +34,47 @@ def base_config(env_id: str, preset: presets.Preset, device_name: str, system: S
 
 
 def train(config: Config, out: Path | None, ui: Ui) -> None:
-    """A new run. Nothing is written before everything that can be wrong has been looked at."""
-    folder = RunFolder(out or RunFolder.default(config))
-    folder.check_new()
-    server = build(config, folder, start=0)
-    folder.create(config)
-    _run(server, _sinks(config, folder, ui, purge_step=None))
+    """A new run."""
+    begin(config, out or RunFolder.default(config)).run(ui)
 
 
 def resume(path: Path, steps: int | None, minutes: float | None, device_name: DeviceName | None, ui: Ui) -> None:
-    """Goes on with a run. A new limit or device becomes part of its configuration."""
+    """Goes on with a run."""
+    go_on(path, steps, minutes, device_name).run(ui)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that is ready to train."""
+
+    server: Server
+    folder: RunFolder
+    purge_step: int | None
+    """Steps that a resumed run has behind it; None for a new one."""
+
+    def run(self, ui: Ui, *more: Sink) -> None:
+        """Trains with the sinks that every run has, and more."""
+        sinks = [*_sinks(self.server.config, self.folder, ui, self.purge_step), *more]
+        try:
+            self.server.run(sinks)
+        finally:
+            for sink in sinks:
+                sink.close()
+
+
+def begin(config: Config, path: Path) -> Session:
+    """A new run. Nothing is written before everything that can be wrong has been looked at."""
+    folder = RunFolder(path)
+    folder.check_new()
+    server = build(config, folder, start=0)
+    folder.create(config)
+    return Session(server, folder, None)
+
+
+def go_on(
+    path: Path, steps: int | None = None, minutes: float | None = None, device_name: DeviceName | None = None
+) -> Session:
+    """A run from where its last checkpoint left it. A new limit or device becomes part of its configuration."""
     folder = RunFolder(path)
     config = folder.read_config()
     run = dataclasses.replace(
@@ -71,7 +102,7 @@ def resume(path: Path, steps: int | None, minutes: float | None, device_name: De
     trim(path, counters.steps)
     tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
-    _run(server, _sinks(config, folder, ui, purge_step=counters.steps))
+    return Session(server, folder, counters.steps)
 
 
 def build(config: Config, folder: RunFolder, start: int) -> Server:
@@ -79,14 +110,16 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     agents preprocess them."""
     central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
     spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda)
+    rules = protocols.name(config.env, spec.source == "atari")
     try:
         if not central:
-            return Server(config, A3c(config, spec, folder.logs, start), folder)
+            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
         system = Ga3c(config, spec, folder.logs, start)
-        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start))
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"This machine cannot hold such a run ({reason}); use fewer --agents.") from error
+        less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
+        raise UserError(f"This machine cannot hold such a run ({reason}); use {less}.") from error
 
 
 def _device(engine: EngineConfig) -> torch.device:
@@ -99,16 +132,9 @@ def _device(engine: EngineConfig) -> torch.device:
     return device.choose(engine.device)
 
 
-def _run(server: Server, sinks: Sequence[Sink]) -> None:
-    try:
-        server.run(sinks)
-    finally:
-        for sink in sinks:
-            sink.close()
-
-
 def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) -> list[Sink]:
     sinks: list[Sink] = [CsvSink(folder.path), TensorBoardSink(folder.events, purge_step)]
+    rules = protocols.short(config.env, envs.is_atari(config.env_id))
     names_bottleneck = config.engine.system == "ga3c"  # no part of A3C waits for another
     if ui == "auto":
         ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"
@@ -122,8 +148,8 @@ def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) ->
             f"on {where}",
             f"seed {config.run.seed}",
         )
-        dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck)
+        dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck, rules)
         sinks.append(LiveSink(Console(), dashboard))
     elif ui == "plain":
-        sinks.append(PlainSink(sys.stdout, names_bottleneck))
+        sinks.append(PlainSink(sys.stdout, names_bottleneck, rules))
     return sinks

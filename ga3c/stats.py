@@ -6,9 +6,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
+from ga3c import account, nvml
+from ga3c.account import Account, Times
 from ga3c.trace import Tracer
 
 WINDOW = 100
@@ -98,6 +100,21 @@ class Snapshot:
     """The device's part of it, milliseconds; the rest is overhead."""
     restarts: int
     """Agent processes restarted after a failure, over the whole run."""
+    gpu_utilisation: float = math.nan
+    """Share of the last second or so in which the GPU worked, for anybody, 0 to 1; NaN where there is none."""
+    gpu_memory_mb: float = math.nan
+    """MiB in use on the whole GPU, by everybody."""
+    times: Times = field(default_factory=lambda: account.UNKNOWN)
+    """The account of time: how long each part of a step and of an update took."""
+
+    def numbers(self) -> dict[str, float]:
+        """Every figure by its name, those of the account last."""
+        return {name: getattr(self, name) for name in _PLAIN} | account.numbers(self.times)
+
+
+_PLAIN = tuple(item.name for item in fields(Snapshot) if item.name != "times")
+METRICS = (*_PLAIN, *account.COLUMNS)
+"""The names of the figures of a snapshot, in their order."""
 
 
 class Ended(NamedTuple):
@@ -159,6 +176,7 @@ class Gauges:
     stepping_ns: int
     """Nanoseconds that agent processes have spent stepping so far."""
     waiting_ns: int
+    gpu: nvml.Sample | None = None
 
 
 class _Sums:
@@ -195,6 +213,8 @@ class Stats:
         """What broke a thread, if one broke; the server stops the run."""
         self.trace: Tracer | None = None
         """Who did what when, where somebody wants to see it (`--profile`)."""
+        self.account: Account | None = None
+        """How long everything takes, where that is counted. Set it before threads are built that count in it."""
 
     def resume(self, counters: Counters, recent: Sequence[Episode], best: float) -> None:
         """Goes on from an earlier part of the run. Call before any thread counts."""
@@ -338,6 +358,9 @@ class Stats:
             replying_ms=_share(sums.replying, sums.predictions) / 1e6,
             update_ms=_share(trainer_busy, len(sums.updates)) / 1e6,
             update_device_ms=_share(sum(u.on_device for u in sums.updates), len(sums.updates)) / 1e6,
+            gpu_utilisation=gauges.gpu.utilisation if gauges.gpu else math.nan,
+            gpu_memory_mb=gauges.gpu.memory_mb if gauges.gpu else math.nan,
+            times=self.account.take() if self.account else account.UNKNOWN,
         )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class ExperienceStore:
         self._oldest = max(1, self._history)
         self._rows = self._history + rollout + 1
         self._observation_shape = spec.observation_shape
-        blocks = agents + spare_blocks
+        self.blocks = blocks = agents + spare_blocks
         # An extra block takes the writes of padding, and of agents that have nothing to write.
         self.spare_frame, self.spare_step, self.spare_age = (
             blocks * self._rows,
@@ -196,6 +196,7 @@ class ExperienceStore:
 
     @property
     def free(self) -> int:
+        """Blocks that nobody holds, of all `blocks`."""
         return len(self._free)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ga3c.account import OF_TRAINERS
 from ga3c.config import LearnConfig
 from ga3c.device import Lane
 from ga3c.learn.losses import Loss, actor_critic_loss
@@ -18,7 +19,7 @@ from ga3c.model import Model, flat_gradient
 from ga3c.queues import TrainingQueue
 from ga3c.seats import Seats
 from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
-from ga3c.store import ExperienceStore
+from ga3c.store import ExperienceStore, Rollouts
 from ga3c.trace import Track
 
 MOST_UPDATES = 8
@@ -62,6 +63,10 @@ class Trainer(threading.Thread):
         self._rates = rates
         self._seats = seats or Seats(1)
         self._network = model.learner()
+        self._times = stats.account.histograms(OF_TRAINERS) if stats.account is not None else None
+        self._captures = lane.captures
+        self._gathering = 0
+        """Nanoseconds that gathering took for the updates under way, unless that is part of a captured graph."""
         self._most_batches = batches_per_launch(config, queue.capacity, lane.captures)
         self._random = random.Random(lane.generator.initial_seed())
         self._kept: deque[int] = deque()
@@ -78,6 +83,11 @@ class Trainer(threading.Thread):
         self._loss = lane.fuse(self._loss_of)
         self._apply = lane.fuse(self._clip_and_step)
         self._graphs = self._capture(late)
+
+    @property
+    def kept(self) -> int:
+        """Rollouts that it holds to use again."""
+        return len(self._kept)
 
     def run(self) -> None:
         with self._lane.active():
@@ -111,6 +121,7 @@ class Trainer(threading.Thread):
         table = self._rows[:count]
         table[:, :-2] = batches
         table[:, -2:].view("float64")[:] = rates
+        self._gathering = 0
         self._lane.begin()
         self._launch(count)
         lags = [self._lag(batch, version + number) for number, batch in enumerate(batches)]
@@ -126,6 +137,14 @@ class Trainer(threading.Thread):
             trace.add(self._track, begin - waited, ("wait", begin), ("update", begin + busy), updates=count)
             if (span := self._lane.span()) is not None:
                 trace.add(Track("gpu", self.name), span[0], ("update", span[1]), updates=count)
+        if self._times is not None:
+            waiting, gathering, device, overhead = self._times
+            spent = time.monotonic_ns() - begin  # with what telling of it took
+            waiting.add(waited // count, count)
+            device.add((on_device - self._gathering) // count, count)
+            overhead.add((spent - on_device) // count, count)
+            if not self._captures:
+                gathering.add(self._gathering // count, count)
 
     def _lag(self, batch: list[int], version: int) -> tuple[float, float]:
         """How many updates ago the steps of a batch were decided, in the mean and at most."""
@@ -177,7 +196,7 @@ class Trainer(threading.Thread):
     def _loss_of(self, blocks: Tensor, entropy_weight: Tensor) -> Loss:
         """The loss of the rollouts in some blocks [B]."""
         config = self._config
-        batch = self._store.gather(blocks)
+        batch = self._store.gather(blocks) if self._captures else self._timed_gather(blocks)
         parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
         epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
         log_probs, entropies = self._network.head.evaluate(parameters[:, :-1], batch.actions, epsilon)
@@ -193,6 +212,12 @@ class Trainer(threading.Thread):
             entropy_weight=entropy_weight,
             config=config,
         )
+
+    def _timed_gather(self, blocks: Tensor) -> Rollouts:
+        begin = time.monotonic_ns()
+        batch = self._store.gather(blocks)
+        self._gathering += time.monotonic_ns() - begin
+        return batch
 
     def _clip_and_step(self, gradient: Tensor, learning_rate: Tensor) -> Tensor:
         """Changes the shared weights, and gives the norm of the gradient as it was."""

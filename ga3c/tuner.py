@@ -142,9 +142,10 @@ _LAG_MARGIN = 0.95
 """What is accepted has so much of the permitted lag at most, so that noise alone does not exceed it."""
 
 
-def default_limit(lag: float) -> float:
-    """The lag that is permitted where none is named, by that of the first window: a quarter more."""
-    return 1.25 * lag + 1.0
+def default_limit(lag: float, agents: int, most: int) -> float:
+    """The lag that is permitted where none is named, by that of the first window: a quarter more, and where it had but
+    some of the agents that there are, as much more as they would make of it."""
+    return (1.25 * lag + 1.0) * max(1.0, most / agents)
 
 
 class _Estimate(NamedTuple):
@@ -185,7 +186,7 @@ class Climber:
         self._patience += 1 / _COOLING
         self._in_peace = self._in_peace + 1 if window.setting == self._accepted else 0
         if math.isnan(self._lag_limit) and not math.isnan(window.lag):
-            self._lag_limit = default_limit(window.lag)
+            self._lag_limit = default_limit(window.lag, window.setting.agents, self._space.agents[-1])
         if window.lag > self._lag_limit:
             return self._retreat(window)
         self._forget_what_is_void()

@@ -16,8 +16,9 @@ WINDOW, PAPER_WINDOW = 15.0, 60.0
 """Seconds for which a setting is measured unless the run says otherwise."""
 _WARM_UP = 10.0
 """Seconds from the first update on that are not measured: queues fill, and the first rollouts come all at once."""
-_SETTLE = 3.0
-"""Seconds after each change that are not measured: agents who paused bring steps of old weights first."""
+_SETTLE, _MOST_SETTLING = 3.0, 15.0
+"""Seconds after each change that are not measured: agents who paused bring steps of old weights first. They are more,
+up to the second, while rollouts wait that were played before: working them off is not the speed of a setting."""
 _LEAST_UPDATES, _MOST_WINDOWS = 30, 4
 """With fewer updates a window says too little, and so is longer, up to so many times."""
 
@@ -30,26 +31,38 @@ _COLUMNS = (
 class Tuning:
     """Looks at a system's record once a second. A row of the file is one window, what was decided by it, and why."""
 
-    def __init__(self, system: Tunable, tuner: Tuner, seconds: float, path: Path) -> None:
+    def __init__(
+        self, system: Tunable, tuner: Tuner, seconds: float, path: Path, updates_per_rollout: float = 1.0
+    ) -> None:
         self._system = system
         self._tuner = tuner
         self._seconds = seconds
         self._path = path
-        self._accepted = system.setting
+        self.accepted = system.setting
+        """The setting that holds, whichever is being tried."""
         self._measure_from = math.nan
         """Training time before which nothing is measured; NaN before anything is trained."""
+        self._all_new_from = 0.0
+        """Updates from which on nothing is trained on that was played before the last change."""
+        self._changed = False
+        """Whether the system has changed since the last record."""
+        self._per_rollout = updates_per_rollout
         self._start: Snapshot | None = None
         self._taken: list[Snapshot] = []
 
     def look(self, now: Snapshot) -> str | None:
         """Takes the next record. At the end of a window it decides and changes the system, and says so in a sentence
         where another setting was accepted."""
+        if self._changed:
+            # What is left out begins after the change, which takes seconds where threads are built for it.
+            self._changed, self._measure_from = False, now.seconds + _SETTLE
+            self._all_new_from = now.updates + now.training_queue * self._per_rollout
         if math.isnan(self._measure_from):
             if now.tps > 0:
                 self._measure_from = now.seconds + _WARM_UP
             return None
         if self._start is None or now.restarts != self._start.restarts:  # who was started anew was missing before
-            self._start = now if now.seconds >= self._measure_from else None
+            self._start = now if self._has_settled(now) else None
             self._taken = []
             return None
         self._taken.append(now)
@@ -60,13 +73,17 @@ class Tuning:
         window = measure(self._system.setting, self._start, self._taken)
         return self._act(window, self._tuner.observe(window), now)
 
+    def _has_settled(self, now: Snapshot) -> bool:
+        late = now.seconds - self._measure_from
+        return late >= _MOST_SETTLING - _SETTLE or (late >= 0.0 and now.updates >= self._all_new_from)
+
     def _act(self, window: Window, decision: Decision, now: Snapshot) -> str | None:
         self._write(window, decision, now)
         self._start, self._taken = now, []
         if decision.next != window.setting:
             self._system.set(decision.next)
-            self._start, self._measure_from = None, now.seconds + _SETTLE
-        before, self._accepted = self._accepted, decision.accepted
+            self._start, self._changed = None, True
+        before, self.accepted = self.accepted, decision.accepted
         if decision.accepted == before:
             return None
         a, p, t = decision.accepted
@@ -92,12 +109,17 @@ def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | N
     rows = read(path, steps) if steps else []
     if rows:
         system.set(system.space.nearest(Setting._make(int(rows[-1][f"accepted_{n}"]) for n in Setting._fields)))
+    per_rollout = config.learn.reuse / config.learn.batch_rollouts
+    tuner: Tuner
     if engine.tune == "paper":
-        tuner: Tuner = PaperTuner(system.space, system.setting, config.run.seed + steps)
-        return Tuning(system, tuner, engine.tune_seconds or PAPER_WINDOW, path)
-    lags = [float(row["lag"]) for row in rows if row["lag"]]
-    limit = engine.lag_limit or (default_limit(lags[0]) if lags else 0.0)
-    return Tuning(system, Climber(system.space, system.setting, limit), engine.tune_seconds or WINDOW, path)
+        tuner = PaperTuner(system.space, system.setting, config.run.seed + steps)
+        return Tuning(system, tuner, engine.tune_seconds or PAPER_WINDOW, path, per_rollout)
+    first = next((row for row in rows if row["lag"]), None)
+    most = system.space.agents[-1]
+    limit = default_limit(float(first["lag"]), int(first["agents"]), most) if first else 0.0
+    limit = engine.lag_limit or limit
+    tuner = Climber(system.space, system.setting, limit)
+    return Tuning(system, tuner, engine.tune_seconds or WINDOW, path, per_rollout)
 
 
 def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Window:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ga3c import envs, nets
+from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.config import EnvConfig, LearnConfig, NetConfig, NetName
 from ga3c.device import Lane, SharedFrames
@@ -111,12 +112,18 @@ def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
     pools: list[AgentPool] = []
 
     def make(
-        env_id: str, agents: int = 4, workers: int = 2, max_agents: int = 64, spec: EnvSpec | None = None
+        env_id: str,
+        agents: int = 4,
+        workers: int = 2,
+        max_agents: int = 64,
+        spec: EnvSpec | None = None,
+        account: bool = False,
     ) -> AgentPool:
         config = EnvConfig(clip_rewards=False)
         spec = spec or envs.describe(env_id, config, raw_screens=False)
         # With seed 0 the environment of agent n is seeded with n.
-        pool = AgentPool(spec, config, agents, workers, max_agents, seed=0, log_folder=tmp_path / f"logs-{len(pools)}")
+        logs = tmp_path / f"logs-{len(pools)}"
+        pool = AgentPool(spec, config, agents, workers, max_agents, seed=0, log_folder=logs, account=account)
         pools.append(pool)
         stop = pool.stop
 
@@ -189,8 +196,9 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         predictors: int = 1,
         trainers: int = 1,
         net: NetName = "auto",
+        account: bool = False,
     ) -> Engine:
-        pool = make_pool(env_id, agents, workers)
+        pool = make_pool(env_id, agents, workers, account=account)
         model = Model(nets.build(pool.spec, NetConfig(net, init="orthogonal")), learn, CPU)
         queue = TrainingQueue(4 * learn.batch_rollouts, learn.batch_rollouts)
         kept = learn.reuse_window if learn.reuse > 1 else 0
@@ -199,6 +207,7 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU, size)
         frames = SharedFrames(pool.slots.frames, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
+        stats.account = Account(pool.slots.account) if account else None
         rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731
         engine = Engine(
             pool, queue, store, model, stats,

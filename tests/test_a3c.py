@@ -425,6 +425,8 @@ def test_pictures_are_learned_from_and_traced(tmp_path: Path, system: str) -> No
         (["--device", "auto"], "--device is auto, but must be cpu with --system a3c-cpu"),
         (["--predictors", "3"], "--predictors is 3, but must be left out: --system a3c-cpu has no use for it"),
         (["--workers", "2"], "--workers is 2"),
+        (["--tune", "on"], "--tune is on, but must be left out"),
+        (["--no-account"], "--no-account must be left out"),
         (["--batch-rollouts", "4"], "each rollout makes one update"),
         (["--reuse", "2"], "--reuse is 2"),
         (["--agents", "513"], "at most 512"),

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_comparison import measurement
 
-from ga3c import cli, machine, nvml
+from ga3c import cli, device, machine, nvml
 from ga3c.bench import accounting, harness, record, scaling
 from ga3c.bench.accounting import Usage
 from ga3c.bench.harness import Collector, Discarder, means
 from ga3c.bench.ledger import Ledger
+from ga3c.config import Config, EngineConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.queues import TrainingQueue
 from ga3c.stats import Snapshot
@@ -97,12 +100,12 @@ def test_the_machine_in_words_and_as_json() -> None:
 
 def test_no_gpu_is_found_by_an_identity_that_none_has() -> None:
     assert nvml.find("GPU-00000000-0000-0000-0000-000000000000") is None
-    assert harness.find_gpu(torch.device("cpu")) is None
+    assert device.find_gpu(torch.device("cpu")) is None
 
 
 @pytest.mark.gpu
 def test_the_gpu_behind_cuda_is_seen() -> None:
-    gpu = harness.find_gpu(torch.device("cuda", 0))
+    gpu = device.find_gpu(torch.device("cuda", 0))
     assert gpu is not None
     held = torch.zeros(2**28, device="cuda")
     sample = gpu.sample()
@@ -329,6 +332,38 @@ def test_a_point_is_the_same_only_with_all_its_settings() -> None:
     assert len(set(keys())) == len(keys())
     assert not set(keys()) & set(keys(seconds=9.0))
     assert not set(keys()) & set(keys(preset="paper"))
+
+
+def test_a_point_of_a_run_with_more_room_is_another() -> None:
+    keys = {Ledger(None, 2.0, room).key(Config()) for room in (0, 32, 64)}
+    assert len(keys) == 3
+
+
+def test_rows_with_other_columns_are_kept(tmp_path: Path) -> None:
+    path, config, figures = tmp_path / "points.csv", Config(), measurement(7.0)
+    old = {"key": "0123456789ab", "env": "ALE/Pong-v5", "speed": "12.5"}
+    record.write_csv(path, tuple(old), [old])
+    Ledger(path, 2.0).add(config, figures)
+    again = Ledger(path, 2.0)
+    assert again.find(config) == figures
+    again.add(config, figures, repeat=2)
+    rows = record.read_csv(path)
+    assert [row["speed"] for row in rows] == ["12.5", "", ""]
+    assert rows[0]["key"] == old["key"]
+
+
+def test_nothing_is_left_of_a_server_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    systems: list[weakref.ref[Any]] = []
+
+    def measure(server: Any, *_: object) -> str:
+        systems.append(weakref.ref(server.system))
+        server.system.stop(0.0)
+        return "measured"
+
+    monkeypatch.setattr(harness, "_measure", measure)
+    engine = EngineConfig(device="cpu", agents=2, workers=1)
+    assert harness.measure(Config("CartPole-v1", engine=engine), 1.0) == "measured"  # type: ignore[comparison-overlap]
+    assert systems[0]() is None
 
 
 def test_the_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ga3c import envs
@@ -28,8 +29,13 @@ LEARN = LearnConfig(rollout=3, batch_rollouts=2, correction="vtrace", reuse=2, r
 def make_system(tmp_path: Path) -> Iterator[Callable[..., Ga3c]]:
     systems: list[Ga3c] = []
 
-    def make(env_id: str = "toys:Ledger-v0", agents: int = 8, workers: int = 2, most: int = 3) -> Ga3c:
-        engine = EngineConfig(device="cpu", agents=agents, workers=workers, predictors=most, trainers=most, queue=6)
+    def make(
+        env_id: str = "toys:Ledger-v0", agents: int = 8, workers: int = 2, most: int = 3, max_agents: int = 0
+    ) -> Ga3c:
+        engine = EngineConfig(
+            device="cpu", agents=agents, workers=workers, predictors=most, trainers=most, queue=6,
+            max_agents=max_agents, tune="on" if max_agents else "off",
+        )  # fmt: skip
         config = Config(env_id, env=EnvConfig(clip_rewards=False), net=NetConfig(), learn=LEARN, engine=engine)
         system = Ga3c(config, envs.describe(env_id, config.env, raw_screens=False), tmp_path / f"logs-{len(systems)}")
         systems.append(system)
@@ -153,21 +159,22 @@ def test_threads_that_rest_do_nothing_and_hold_no_rollouts(
 
 def test_agents_pause_and_their_episodes_go_on(make_system: Callable[..., Ga3c], wait_until: WaitUntil) -> None:
     system = make_system()
-    assert system.space.agents == (2, 4, 6, 8)
+    assert system.space.agents == (1, 2, 3, 4, 5, 6, 7, 8)
+    pool, slots = system.pool, system.pool.slots
     system.start()
     advance(system, wait_until)
-    system.set(Setting(4, 3, 3))
-    paused = [agent for group in system.pool._in_turn[2:] for agent in range(group.start, group.stop)]
-    assert paused == [2, 3, 6, 7], "of each process the second group"
-    wait_until(lambda: all(map(system.pool.queue.is_kept_back, system.pool._in_turn[2:])))
-    stood = system.pool.slots.frames[paused, 0].copy()
+    system.set(Setting(3, 3, 3))
+    paused, second = [1, 3, 5, 6, 7], pool.groups[3]
+    assert slots.playing.tolist() == [1, 1, 1, 0], "as three agents in two processes would be arranged"
+    wait_until(lambda: pool.queue.is_kept_back(second) and slots.asking[:3].tolist() == [1, 1, 1])
+    stood = slots.frames[paused, 0].copy()
     advance(system, wait_until, steps=300)
-    assert (system.pool.slots.frames[paused, 0] == stood).all()
-    assert not any(map(owes_a_request(system), system.pool._in_turn[2:])), "who is paused is not silent"
+    assert (slots.frames[paused, 0] == stood).all()
+    assert not owes_a_request(system)(second), "who is paused is not silent"
     assert system.find_failed() == []
     system.stats.snapshot()
     system.set(Setting(8, 3, 3))
-    wait_until(lambda: (system.pool.slots.frames[paused, 0] > stood + 20).all())
+    wait_until(lambda: (slots.frames[paused, 0] > stood + 20).all())
     system.stop(5.0)  # of two predictors, the one that answered first may be the one that reports last
     snapshot, episodes = system.stats.snapshot()
     assert snapshot.restarts == 0
@@ -178,6 +185,19 @@ def test_agents_pause_and_their_episodes_go_on(make_system: Callable[..., Ga3c],
     assert any(sorted(lengths) == sorted(cycle[start : start + len(lengths)]) for start in range(7)), lengths
 
 
+def test_a_run_may_begin_with_few_of_its_agents(make_system: Callable[..., Ga3c], wait_until: WaitUntil) -> None:
+    system = make_system(agents=3, workers=2, max_agents=8)
+    slots = system.pool.slots
+    assert system.setting.agents == 3
+    assert system.space.agents[-1] == 8
+    system.start()
+    advance(system, wait_until, steps=300)
+    assert set(np.flatnonzero(slots.frames[:, 0])) <= {0, 2, 4}, "the others have not begun yet"
+    assert len(system.stats.snapshot()[1]) > 10
+    system.set(Setting(8, 1, 1))
+    wait_until(lambda: (slots.frames[:, 0] > 20).all())
+
+
 def test_a_process_that_is_killed_while_paused_comes_back(
     make_system: Callable[..., Ga3c], wait_until: WaitUntil
 ) -> None:
@@ -185,7 +205,7 @@ def test_a_process_that_is_killed_while_paused_comes_back(
     system.start()
     advance(system, wait_until)
     system.set(Setting(1, 2, 1))
-    wait_until(lambda: all(map(system.pool.queue.is_kept_back, system.pool._in_turn[1:])))
+    wait_until(lambda: all(map(system.pool.queue.is_kept_back, system.pool.groups[1:])))
     victim = system.pids()[1]
     os.kill(victim, signal.SIGKILL)
     failures: list[Any] = []
@@ -193,8 +213,8 @@ def test_a_process_that_is_killed_while_paused_comes_back(
     assert [failure.exit_code for failure in failures] == [-signal.SIGKILL]
     wait_until(lambda: system.restart_failed() == 1)
     advance(system, wait_until)
-    wait_until(lambda: all(map(system.pool.queue.is_kept_back, system.pool._in_turn[1:])))
-    assert not any(map(owes_a_request(system), system.pool._in_turn[1:]))
+    wait_until(lambda: all(map(system.pool.queue.is_kept_back, system.pool.groups[1:])))
+    assert not any(map(owes_a_request(system), system.pool.groups[1:]))
     system.set(Setting(4, 1, 1))
     begun = system.pool.slots.frames[:, 0].copy()
     wait_until(lambda: (system.pool.slots.frames[:, 0] > begun + 20).all())
@@ -226,14 +246,15 @@ def test_threads_are_added_up_to_what_there_is_room_for(
 ) -> None:
     monkeypatch.setattr("ga3c.machine.num_cores", lambda: 4)
     system = make_system(most=1)
-    assert system.space == Space((2, 4, 6, 8), (1,), (1,)), "without tuning there is no room for more"
+    agents = tuple(range(1, 9))
+    assert system.space == Space(agents, (1,), (1,)), "without tuning there is no room for more"
     with pytest.raises(ValueError, match="8/2/1 is not among"):
         system.set(Setting(8, 2, 1))
     config = system._config
     tuned = dataclasses.replace(config, engine=dataclasses.replace(config.engine, tune="on"))
     system = Ga3c(tuned, system.pool.spec, system.pool._log_folder)
     try:
-        assert system.space == Space((2, 4, 6, 8), (1, 2, 3, 4), (1, 2, 3, 4))
+        assert system.space == Space(agents, (1, 2, 3, 4), (1, 2, 3, 4))
         system.start()
         advance(system, wait_until)
         system.set(Setting(8, 4, 3))

@@ -10,6 +10,7 @@ import pytest
 from ga3c.cli import parse_train
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
 from ga3c.errors import UserError
+from ga3c.flags import spelled_out
 
 SECTIONS: dict[str, type] = {
     "env": EnvConfig,
@@ -50,11 +51,13 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
     },
     "engine": {
         "agents": [0, 65_537],
+        "max_agents": [-1, 65_537],
         "workers": [-1, 4097],
         "predictors": [0, 65],
         "trainers": [0, 65],
         "prediction_batch": [0, 65_537],
         "queue": [0, 1_000_001],
+        "delay": [-1, 100_001],
         "torch_threads": [-1, 1025],
         "restarts": [-1],
         "tune_seconds": [-1.0, 3601.0, math.nan],
@@ -91,7 +94,7 @@ def test_every_number_has_a_range() -> None:
 
 
 def test_more_workers_than_agents_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^--workers is 5, but must be at most --agents, which is 4\.$"):
+    with pytest.raises(UserError, match=r"^--workers is 5, but must be at most the number of agents, which is 4\.$"):
         Config(engine=EngineConfig(agents=4, workers=5))
     assert Config(engine=EngineConfig(agents=4, workers=4)).engine.workers == 4
 
@@ -171,7 +174,7 @@ def test_settings_cannot_be_changed_in_place() -> None:
 
 
 def test_rollouts_are_used_again_only_with_something_against_their_age() -> None:
-    for correction in ("none", "epsilon"):
+    for correction in ("none", "epsilon", "clipped-is"):
         with pytest.raises(
             UserError, match=r"^--reuse is 2, but must be 1 without --correction vtrace or --ratio-clip"
         ):
@@ -187,6 +190,29 @@ def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults(
 def test_training_tunes_itself_where_that_is_asked_for() -> None:
     assert parse_train(["CartPole-v1"]).engine.tune == "off"
     assert parse_train(["CartPole-v1", "--tune", "on"]).engine.tune == "on"
+    assert parse_train(["CartPole-v1", "--tune"]).engine.tune == "on"
+    assert parse_train(["CartPole-v1", "--tune", "--agents", "4"]).engine.tune == "on"
+    assert spelled_out(["--tune", "CartPole-v1", "--tune", "paper"]) == [
+        "--tune",
+        "on",
+        "CartPole-v1",
+        "--tune",
+        "paper",
+    ]
     assert parse_train(["CartPole-v1", "--preset", "paper", "--tune", "paper"]).engine.tune == "paper"
     with pytest.raises(UserError, match=r"^--tune is on, but must be left out: --system a3c-cpu has no use for it\.$"):
         Config(engine=EngineConfig("a3c-cpu", "cpu", 4, tune="on"), learn=LearnConfig())
+
+
+def test_tuning_may_begin_with_few_of_the_agents_that_there_is_room_for() -> None:
+    few = parse_train(["CartPole-v1", "--agents", "2", "--predictors", "1", "--trainers", "1", "--tune", "on"]).engine
+    assert (few.agents, few.room) == (2, 16), "as many as the preset has"
+    assert parse_train(["CartPole-v1", "--agents", "2", "--tune", "--max-agents", "5"]).engine.room == 5
+    assert parse_train(["CartPole-v1", "--agents", "64", "--tune"]).engine.room == 64
+    assert parse_train(["CartPole-v1", "--agents", "2"]).engine.room == 2
+    assert parse_train(["CartPole-v1", "--agents", "2", "--preset", "paper", "--tune", "paper"]).engine.room == 2
+    with pytest.raises(UserError, match=r"^--max-agents is 3, but must be at least --agents, which is 4\.$"):
+        Config(engine=EngineConfig(agents=4, max_agents=3, tune="on"))
+    with pytest.raises(UserError, match=r"^--max-agents is 8, but must be left out without --tune on\.$"):
+        Config(engine=EngineConfig(agents=4, max_agents=8))
+    assert parse_train(["CartPole-v1", "--tune", "on", "--max-agents", "24"]).engine.room == 24, "the preset has 16"

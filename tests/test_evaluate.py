@@ -13,7 +13,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from ga3c import checkpoint, cli, envs, evaluate, nets, player
+from ga3c import checkpoint, cli, envs, evaluate, nets, player, protocols
 from ga3c.agents.slots import FIRST
 from ga3c.config import Config, EnvConfig, NetConfig
 from ga3c.errors import UserError
@@ -210,7 +210,8 @@ def test_json_is_one_object_with_everything(cartpole: Path, capsys: pytest.Captu
     assert told["std"] == pytest.approx(np.std(told["scores"]))
     best = int(np.argmax(told["scores"]))
     assert told["best"] == {"episode": best + 1, "score": max(told["scores"]), "length": told["lengths"][best]}
-    assert told["protocol"] == {"source": "gym", "num_actions": 2, "seed": 1000}
+    rules = "the environment's own rules"
+    assert told["protocol"] == {"name": rules, "source": "gym", "num_actions": 2, "seed": 1000}
     assert err == ""
 
 
@@ -219,10 +220,76 @@ def test_people_are_told_the_protocol(tmp_path: Path, capsys: pytest.CaptureFixt
     save_run(tmp_path, Config(env_id="ALE/Pong-v5", env=env), steps=12_345)
     evaluate.report(tmp_path, 2, "greedy", "last", 3, "cpu", as_json=False)
     out = " ".join(capsys.readouterr().out.split())
-    for part in ("no-op starts up to 7", "sticky 0.25", "greedy actions", "full action set (18)", "12,345 steps"):
+    for part in (
+        "sticky actions, full action set, up to 7 no-ops",
+        "sticky 0.25",
+        "greedy actions",
+        "full action set (18)",
+        "12,345 steps",
+    ):
         assert part in out, part
-    for part in ("ALE/Pong-v5: 2 episodes", "mean score", "standard deviation", "best", "worst", "episode 1, 10 steps"):
+    for part in (
+        "ALE/Pong-v5: 2 episodes, sticky",
+        "mean score",
+        "standard deviation",
+        "best",
+        "worst",
+        "episode 1, 10 steps",
+    ):
         assert part in out, part
+
+
+PAPER, TODAY = "no-op starts", "sticky actions, full action set"
+
+
+@pytest.mark.parametrize(
+    ("trained", "protocol", "name"),
+    [
+        (EnvConfig(), "trained", PAPER),
+        (EnvConfig(), "noop", PAPER),
+        (EnvConfig(noop_max=7, sticky=0.1, max_frames=400), "noop", PAPER),
+        (EnvConfig(full_actions=True), "noop", f"{PAPER}, full action set"),
+        (EnvConfig(full_actions=True), "sticky", TODAY),
+        (EnvConfig(), "sticky", "sticky actions, minimal action set"),
+        (EnvConfig(sticky=0.25, full_actions=True), "trained", f"{TODAY}, {PAPER}"),
+        (EnvConfig(sticky=0.1, noop_max=5), "trained", "sticky actions 0.1, minimal action set, up to 5 no-ops"),
+        (EnvConfig(noop_max=0), "trained", "no random starts"),
+    ],
+)
+def test_scores_are_named_by_the_rules_they_were_made_under(
+    trained: EnvConfig, protocol: protocols.Protocol, name: str
+) -> None:
+    played = protocols.applied(protocol, trained)
+    assert protocols.name(played, atari=True) == name
+    assert (played.full_actions, played.frame_skip) == (trained.full_actions, trained.frame_skip)
+    if protocol != "trained":
+        assert played.max_frames == 108_000
+    assert protocols.name(played, atari=False) == "the environment's own rules"
+
+
+def test_a_policy_is_evaluated_under_other_rules_than_it_was_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocols, "MAX_FRAMES", 40)  # a game takes some seconds
+    save_run(tmp_path, Config(env_id="ALE/Pong-v5", env=EnvConfig(noop_max=3)))
+    told = {}
+    for protocol in ("noop", "sticky"):
+        assert cli.main(["eval", str(tmp_path), "--episodes", "1", "--protocol", protocol, "--json"]) == 0
+        told[protocol] = json.loads(capsys.readouterr().out)["protocol"]
+    rules = {name: (one["noop_max"], one["sticky"], one["action_set"], one["name"]) for name, one in told.items()}
+    assert rules == {
+        "noop": (30, 0.0, "minimal", PAPER),
+        "sticky": (0, 0.25, "minimal", "sticky actions, minimal action set"),
+    }
+    assert cli.main(["eval", str(tmp_path), "--episodes", "1", "--protocol", "sticky"]) == 0
+    assert "1 episodes, sticky actions, minimal action set" in " ".join(capsys.readouterr().out.split())
+
+
+def test_protocols_are_for_atari(cartpole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["eval", str(cartpole), "--protocol", "sticky"]) == 2
+    assert (
+        "--protocol is sticky, which is for Atari games; CartPole-v1 has rules of its own." in capsys.readouterr().err
+    )
 
 
 def test_best_and_last_are_different_checkpoints(cartpole: Path) -> None:

@@ -247,8 +247,13 @@ LONG = LearnConfig(
 """What the preset `fast` has: rollouts long enough to be accumulated at once, where nothing is compiled."""
 
 
+WEIGHED = pytest.param(
+    LearnConfig(rollout=ROLLOUT, batch_rollouts=4, correction="clipped-is", rho_clip=0.9), marks=pytest.mark.gpu
+)
+
+
 @pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("learn", [*LEARN, LONG], ids=["paper", "vtrace and adam", "fast"])
+@pytest.mark.parametrize("learn", [*LEARN, LONG, WEIGHED], ids=["paper", "vtrace and adam", "fast", "clipped-is"])
 @pytest.mark.parametrize("kind", [*KINDS, FUSED])
 def test_a_captured_update_is_the_plain_update(
     make_slots: Callable[..., AgentPool], kind: str, learn: LearnConfig, net: NetName

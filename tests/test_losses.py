@@ -3,14 +3,14 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from ga3c.config import LearnConfig
+from ga3c.config import Correction, LearnConfig
 from ga3c.learn.losses import Loss, actor_critic_loss, normalised, within_ratio
 from ga3c.learn.optimisers import clip_by_global_norm_, make_optimiser
 from ga3c.learn.returns import n_step_returns
@@ -22,12 +22,12 @@ torch.set_num_threads(1)
 BETA = 0.3
 CONFIGS = [
     LearnConfig(correction=correction, reduction=reduction, value_weight=value_weight, rho_clip=0.9, c_clip=0.8)
-    for correction in ("none", "epsilon", "vtrace")
+    for correction in get_args(Correction)
     for reduction in ("sum", "mean")
     for value_weight in (0.5, 0.25)
 ] + [
     LearnConfig(correction=correction, trace_decay=0.7, ratio_clip=ratio_clip, normalise_advantages=normalise)
-    for correction in ("none", "vtrace")
+    for correction in ("none", "clipped-is", "vtrace")
     for ratio_clip in (0.0, 0.2)
     for normalise in (False, True)
 ]
@@ -90,6 +90,9 @@ def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
     else:
         targets = n_step_returns(*steps)
         advantages = targets - batch.values.detach()
+        if config.correction == "clipped-is":
+            ratios = [[math.exp(log_rho) for log_rho in row] for row in log_rhos.tolist()]
+            weights = torch.tensor([[min(config.rho_clip, ratio) for ratio in row] for row in ratios]).double()
     if config.normalise_advantages:
         advantages = torch.tensor(slow_normalised(advantages.tolist(), batch.learn.tolist()), dtype=torch.float64)
     if config.ratio_clip > 0.0:
@@ -159,7 +162,7 @@ def test_values_and_gradients(config: LearnConfig, length: int) -> None:
     assert through_bootstrap is None
 
 
-@pytest.mark.parametrize("config", [LearnConfig(correction="none"), LearnConfig(correction="vtrace")])
+@pytest.mark.parametrize("config", [LearnConfig(correction=name) for name in ("none", "clipped-is", "vtrace")])
 def test_gradient_by_finite_differences(config: LearnConfig) -> None:
     """Through the softmax, with targets and advantages held at what they were."""
     head = DiscreteHead(2, 3)
@@ -209,10 +212,24 @@ def test_nothing_is_learned_from_placeholders(config: LearnConfig) -> None:
         assert not gradient.any()
 
 
-def test_vtrace_on_policy_is_the_plain_loss() -> None:
+@pytest.mark.parametrize(("ratio", "weight"), [(0.25, 0.25), (1.0, 1.0), (3.0, 1.5), (1e300, 1.5)])
+def test_clipped_importance_weights_by_hand(ratio: float, weight: float) -> None:
+    """They weigh the policy's term; the value's target stays the return of what was played."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    before = -0.7 * one - math.log(ratio)
+    batch = Batch(-0.7 * one, 0.6 * one, 2.0 * one, torch.tensor([4.0]).double(), before, 2.0 * one, 0.5 * one, one)
+    loss = batch.loss(LearnConfig(correction="clipped-is", rho_clip=1.5))
+    # R = 2 + 0.5 * 4 = 4, R - V = 2
+    assert loss.policy.item() == pytest.approx(0.7 * weight * 2.0)
+    assert loss.value.item() == pytest.approx(4.0)
+    assert loss.total.item() == pytest.approx(0.7 * weight * 2.0 - BETA * 0.6 + 0.5 * 4.0)
+
+
+@pytest.mark.parametrize("correction", ["clipped-is", "vtrace"])
+def test_importance_weights_on_policy_leave_the_plain_loss(correction: Correction) -> None:
     batch = make_batch()
     batch.behaviour_log_probs = batch.log_probs.detach()
-    plain, corrected = (batch.loss(LearnConfig(correction=correction)) for correction in ("none", "vtrace"))
+    plain, corrected = (batch.loss(LearnConfig(correction=name)) for name in ("none", correction))
     torch.testing.assert_close(corrected.total, plain.total)
 
 

@@ -187,7 +187,7 @@ def test_pictures_that_change_size_are_refused(tmp_path: Path) -> None:
     pictures = [np.zeros((side, 20, 3), np.uint8) for side in (20, 22)]
     watched = iter([play.Scene(picture, 1, 0.0, False) for picture in pictures])
     with pytest.raises(UserError, match="change size"):
-        play.record(watched, tmp_path / "a.mp4", 10.0, None)
+        play.record(watched, tmp_path / "a.mp4", 10.0, None, "no-op starts")
     assert not list(tmp_path.iterdir())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ga3c import cli, curves, labels, plot
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, to_toml
+from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName, to_toml
 from ga3c.curves import Run
 from ga3c.sinks.csv import CsvSink
 from ga3c.stats import Episode, Snapshot
@@ -28,7 +28,7 @@ NAN = math.nan
 
 def make_snapshot(seconds: float, score: float) -> Snapshot:
     """A moment of a run of 1,000 agent steps a second, with 4 frames each."""
-    zeros: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Snapshot)}
+    zeros: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(Snapshot) if field.name != "times"}
     steps = round(1000 * seconds)
     return Snapshot(**zeros | {"seconds": seconds, "steps": steps, "frames": 4 * steps, "score": score, "pps": 7.0})
 
@@ -159,7 +159,7 @@ def test_a_group_is_its_mean_and_its_least_and_most_over_what_it_shares(tmp_path
     low = make_run(tmp_path / "low", with_learning(1), [(0.0, 0.0), (600.0, 10.0)])
     high = make_run(tmp_path / "high", with_learning(2), [(120.0, 20.0), (240.0, 20.0), (480.0, 60.0)])
     middle = make_run(tmp_path / "middle", with_learning(3), [(30.0, NAN), (60.0, 9.0), (900.0, 9.0)])
-    (curve,) = plot.curves(curves.grouped(read(low, high, middle)))
+    ((_, (curve,)),) = plot.charts(curves.grouped(read(low, high, middle)))
     assert (curve.runs, curve.x[0], curve.x[-1]) == (3, 2.0, 8.0)
     for minutes, values in {2: (2, 20, 9), 4: (4, 20, 9), 5: (5, 30, 9), 8: (8, 60, 9)}.items():
         assert np.interp(minutes, curve.x, curve.low) == pytest.approx(min(values), abs=0.05)
@@ -168,7 +168,7 @@ def test_a_group_is_its_mean_and_its_least_and_most_over_what_it_shares(tmp_path
 
 
 def test_one_run_keeps_its_own_points(tmp_path: Path) -> None:
-    (curve,) = plot.curves([read(make_run(tmp_path / "run"))])
+    ((_, (curve,)),) = plot.charts([read(make_run(tmp_path / "run"))])
     np.testing.assert_array_equal(curve.x, [1.0, 2.0, 3.0])
     for values in (curve.y, curve.low, curve.high):
         np.testing.assert_array_equal(values, [0.0, 10.0, 20.0])
@@ -242,11 +242,23 @@ def legend_of(figure: Any) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
+def test_the_axis_names_the_protocol_that_all_runs_have(tmp_path: Path) -> None:
+    with_sticky, without = (EnvConfig(sticky=0.25, noop_max=0), EnvConfig())
+    runs = read(
+        make_run(tmp_path / "a", Config(env=without)), make_run(tmp_path / "b", Config(env=with_sticky)),
+    )  # fmt: skip
+    assert [plot.rules_of([run]) for run in runs] == ["no-op starts", "sticky actions, minimal action set"]
+    assert plot.rules_of(runs) == "", "the labels say what differs"
+    assert plot.title_of("score", 1, "no-op starts") == "training score, no-op starts\nmean of the last 100 episodes"
+    vector = dataclasses.replace(runs[0], settings=runs[0].settings | {"env_id": "CartPole-v1"}, frames_per_step=1.0)
+    assert plot.rules_of([vector]) == ""
+
+
 def test_one_run_shows_its_episodes_behind_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = read(make_run(tmp_path / "run"))
 
     def drawn(against: curves.Against) -> Any:
-        figure = plot.draw(plot.curves([[run]]), labels.title([run]), "minutes", plot.title_of("score", 1))
+        figure = plot.draw(plot.charts([[run]]), "minutes", plot.title_of("score", 1))
         plot.add_episodes(figure.axes[0], run, against)
         plot.add_legend(figure)
         return figure
@@ -261,10 +273,24 @@ def test_one_run_shows_its_episodes_behind_the_line(tmp_path: Path, monkeypatch:
     assert legend_of(drawn("time"))[1] == "single episodes, one in 2"
 
 
+def test_each_environment_has_a_chart_and_the_same_label_the_same_colour(tmp_path: Path) -> None:
+    def config(env_id: str, system: SystemName) -> Config:
+        return dataclasses.replace(with_learning(), env_id=env_id, engine=EngineConfig(system=system, device="cpu"))
+
+    order: list[tuple[str, SystemName]] = [("A-v0", "ga3c"), ("B-v0", "a3c-cpu"), ("A-v0", "a3c-cpu"), ("B-v0", "ga3c")]
+    runs = read(*(make_run(tmp_path / f"{n}", config(*one)) for n, one in enumerate(order)))
+    figure = plot.draw(plot.charts(curves.grouped(runs)), "minutes", "score")
+    plot.add_legend(figure)
+    assert [chart.get_title(loc="left") for chart in figure.axes] == ["A-v0, preset fast", "B-v0, preset fast"]
+    colours = [{line.get_label(): line.get_color() for line in chart.get_lines()} for chart in figure.axes]
+    assert colours[0] == colours[1]
+    assert sorted(colours[0]) == sorted(legend_of(figure)) == ["system a3c-cpu", "system ga3c"]
+
+
 def test_a_picture_of_many_lines_names_all_of_them(tmp_path: Path) -> None:
     configs = [with_learning(rollout=r, batch_rollouts=r, learning_rate=1e-3 / r, clip_norm=r) for r in range(1, 31)]
     runs = read(*(make_run(tmp_path / str(number), config) for number, config in enumerate(configs)))
-    figure = plot.draw(plot.curves(curves.grouped(runs)), labels.title(runs), "minutes", "score")
+    figure = plot.draw(plot.charts(curves.grouped(runs)), "minutes", "score")
     plot.add_legend(figure)
     assert len(legend_of(figure)) == 30
     assert legend_of(figure)[1] == "rollout 2, batch rollouts 2,\nlr 5e-4, …"

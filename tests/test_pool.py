@@ -271,4 +271,19 @@ def test_limits_of_one_prediction(make_pool: MakePool) -> None:
 def test_slots_of_a_pool_start_empty(make_pool: MakePool) -> None:
     pool = make_pool("toys:Countdown-v0", agents=3, workers=2)
     assert pool.slots.frames.shape == (3, 4)
-    assert not any(np.any(array) for array in vars(pool.slots).values() if isinstance(array, np.ndarray))
+    arrays = {name: value for name, value in vars(pool.slots).items() if isinstance(value, np.ndarray)}
+    assert arrays.pop("resumed_ns").all(), "all may play from now on"
+    for name in ("playing", "asking"):
+        assert arrays.pop(name).tolist() == [1, 1, 1, 0], "all take part; the second process has one group"
+    assert not any(map(np.any, arrays.values()))
+
+
+def test_a_process_goes_on_anew_only_after_all_its_agents_had_paused(make_pool: MakePool) -> None:
+    pool = make_pool("toys:Countdown-v0", agents=4, workers=2)
+    first = pool.slots.resumed_ns.copy()
+    pool.play(3)
+    pool.play(1)
+    assert (pool.slots.resumed_ns == first).all()
+    pool.play(4)
+    assert pool.slots.resumed_ns[0] == first[0], "one of its agents played on"
+    assert pool.slots.resumed_ns[1] > first[1]

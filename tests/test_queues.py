@@ -23,8 +23,8 @@ WaitUntil = Callable[..., None]
 def make_queue() -> Iterator[Callable[..., PredictionQueue]]:
     queues: list[PredictionQueue] = []
 
-    def make(groups: list[Group], max_agents: int) -> PredictionQueue:
-        queues.append(PredictionQueue(groups, max_agents))
+    def make(groups: list[Group], max_agents: int, asking: list[int] | None = None) -> PredictionQueue:
+        queues.append(PredictionQueue(groups, max_agents, asking))
         return queues[-1]
 
     yield make
@@ -38,6 +38,15 @@ def ask(queue: PredictionQueue, group: Group, incarnation: int = 0) -> None:
 
 
 # -- the prediction queue ---------------------------------------------------------------------------------------------
+
+
+def test_as_many_groups_are_taken_as_fit_whichever_they_are(make_queue: Any) -> None:
+    groups = arrange(agents=5, workers=2)
+    assert [group.size for group in groups] == [2, 1, 1, 1]
+    queue = make_queue(groups, max_agents=4)
+    for group in groups:
+        ask(queue, group)
+    assert [len(queue.take()) for _ in range(2)] == [3, 1]
 
 
 @pytest.mark.parametrize("max_agents", [3, 24])
@@ -162,34 +171,52 @@ def test_what_a_dead_process_asked_is_dropped(make_queue: Any) -> None:
 def test_what_a_paused_group_asks_is_kept_until_it_goes_on(make_queue: Any) -> None:
     groups = arrange(agents=4, workers=2)
     queue = make_queue(groups, max_agents=4)
-    queue.pause(groups[:2])
+    queue.play([0, 0, 1, 1])
     for group in groups:
         ask(queue, group)
     assert queue.take() == [Request(group, 0) for group in groups[2:]]
     assert [queue.is_kept_back(group) for group in groups] == [True, True, False, False]
     assert not queue.is_taken(groups[:2])
     assert queue.waiting() == 0
-    queue.pause([groups[1], groups[3]])  # one goes on, another pauses
+    queue.play([1, 0, 1, 0])  # one goes on, another pauses
     assert queue.take() == [Request(groups[0], 0)]
     queue.done([Request(group, 0) for group in groups])
     ask(queue, groups[3])
     assert queue.take() == []
-    queue.pause([])
+    queue.play([1, 1, 1, 1])
     assert queue.take() == [Request(groups[1], 0), Request(groups[3], 0)]
 
 
 def test_what_a_paused_process_asked_before_it_died_is_dropped(make_queue: Any) -> None:
     groups = arrange(agents=2, workers=2)
     queue = make_queue(groups, max_agents=2)
-    queue.pause(groups[:1])
+    queue.play([0, 1])
     ask(queue, groups[0])
     assert queue.take() == []
     queue.disown(groups[:1], 1)
     assert not queue.is_kept_back(groups[0])
     ask(queue, groups[0], incarnation=1)
     assert queue.take() == []
-    queue.pause([])
+    queue.play([1, 1])
     assert queue.take() == [Request(groups[0], 1)]
+
+
+def test_where_fewer_of_each_group_play_more_groups_are_taken(make_queue: Any) -> None:
+    groups, asking = arrange(agents=8, workers=2), [2, 2, 2, 2]
+    queue = make_queue(groups, max_agents=4, asking=asking)
+    for group in groups:
+        ask(queue, group)
+    assert len(queue.take()) == 2
+    queue.play([1, 1, 1, 1])
+    asking[:2] = 1, 1
+    for group in groups[:2]:
+        ask(queue, group)
+    # The third and the fourth still ask for both their agents, so that all four do not fit.
+    assert [[request.group.number for request in queue.take()] for _ in range(2)] == [[2, 3], [0, 1]]
+    asking[:] = 1, 1, 2, 2
+    for group in groups:
+        ask(queue, group)
+    assert [[request.group.number for request in queue.take()] for _ in range(2)] == [[0, 1, 2], [3]]
 
 
 def test_nudges_wake_as_many_readers_and_lose_nothing(make_queue: Any, in_threads: Any, wait_until: Any) -> None:
@@ -398,6 +425,33 @@ def test_closing_the_training_queue_ends_everybody(in_threads: Threads, wait_unt
     assert full.take() is None
     assert not full.put([3])
     assert list(iter(full.take, None)) == []
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_held_rollouts_wait_until_as_many_have_come_after(most: int) -> None:
+    queue, held = TrainingQueue(6, 2, held=5), 5
+    assert queue.put(range(11)), "the capacity is beside what is held"
+    assert queue.take(most) == ([0, 1] if most == 1 else [0, 1, 2, 3])
+    while len(queue) >= held + 2:
+        queue.take()
+    assert len(queue) == held + (11 - held) % 2
+
+
+def test_a_reader_waits_while_all_that_is_there_is_held(in_threads: Threads, wait_until: WaitUntil) -> None:
+    queue = TrainingQueue(4, 2, held=3)
+    taken: list[list[int] | None] = []
+    (thread,) = in_threads(1, lambda _: taken.append(queue.take(4)))
+    assert queue.put(range(4))
+    wait_until(lambda: queue._condition._waiters)  # type: ignore[attr-defined]
+    assert taken == []
+    assert queue.put([4])
+    thread.join(10)
+    assert taken == [[0, 1]]
+
+
+def test_fewer_than_none_cannot_be_held() -> None:
+    with pytest.raises(ValueError, match="-1 rollouts cannot be held"):
+        TrainingQueue(4, 2, held=-1)
 
 
 @pytest.mark.parametrize(("capacity", "batch"), [(3, 4), (0, 0), (1, 0), (0, 1), (-1, 1)])

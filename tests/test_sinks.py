@@ -1,6 +1,8 @@
 import dataclasses
 import io
+import itertools
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +12,14 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
+from ga3c import account
 from ga3c.sinks.base import Sink
 from ga3c.sinks.chart import History, line_chart, sparkline, split
 from ga3c.sinks.csv import CsvSink, read_episodes, read_metrics, trim
 from ga3c.sinks.live import Dashboard, LiveSink
 from ga3c.sinks.plain import PlainSink, clock, duration, number, percent
 from ga3c.sinks.tensorboard import TAGS, TensorBoardSink
-from ga3c.stats import Episode, Snapshot
+from ga3c.stats import METRICS, Episode, Snapshot
 
 FACTS = ["fast preset", "small network", "NVIDIA H200"]
 
@@ -26,13 +29,15 @@ def make_snapshot(steps: int = 1_000, **changes: Any) -> Snapshot:
     values: dict[str, Any] = {}
     for i, field in enumerate(dataclasses.fields(Snapshot)):
         values[field.name] = 100 + i if field.type is int else 1.0 / (i + 1)
+    figures = (1.0 / (200 + i) for i in range(len(account.COLUMNS)))
+    values["times"] = {part: account.Spread(*itertools.islice(figures, 4)) for part in account.PARTS}
     return Snapshot(**values | {"steps": steps, "restarts": 0} | changes)
 
 
 def make_unknown(steps: int = 0) -> Snapshot:
     """The first moment of a run without a limit: every float but the clock is NaN."""
-    floats = {field.name: math.nan for field in dataclasses.fields(Snapshot) if field.type is float}
-    return make_snapshot(steps, **floats | {"seconds": 0.0})
+    floats: dict[str, Any] = {field.name: math.nan for field in dataclasses.fields(Snapshot) if field.type is float}
+    return make_snapshot(steps, **floats | {"seconds": 0.0, "times": account.UNKNOWN})
 
 
 def make_episode(number_: int, steps: int, score: float = -21.0) -> Episode:
@@ -51,7 +56,9 @@ def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:
     assert read_episodes(tmp_path) == episodes
     assert read_episodes(tmp_path, last=1) == episodes[1:]
     (row,) = read_metrics(tmp_path)
-    assert list(row) == [field.name for field in dataclasses.fields(Snapshot)]
+    assert list(row) == list(METRICS)
+    assert set(METRICS) == {field.name for field in dataclasses.fields(Snapshot)} - {"times"} | set(account.COLUMNS)
+    assert row["agent_stepping_p95_ms"] == pytest.approx(snapshot.times["agent_stepping"].p95, rel=1e-5)
     assert row["steps"] == 1_234_567_890
     assert math.isnan(row["score"])
     assert row["loss"] == 0.123457
@@ -139,7 +146,7 @@ def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 def test_tensorboard_has_every_field(tmp_path: Path) -> None:
     unshown = {"steps", "progress", "seconds_left"}
-    assert set(TAGS) | unshown == {field.name for field in dataclasses.fields(Snapshot)}
+    assert set(TAGS) | unshown == set(METRICS)
     sink = TensorBoardSink(tmp_path)
     snapshot = make_snapshot(5_000)
     sink.write(snapshot, [])
@@ -148,7 +155,9 @@ def test_tensorboard_has_every_field(tmp_path: Path) -> None:
     for name, tag in TAGS.items():
         ((step, value),) = scalars[tag]
         assert step == 5_000
-        assert value == pytest.approx(getattr(snapshot, name), rel=1e-6)
+        assert value == pytest.approx(snapshot.numbers()[name], rel=1e-6)
+    assert len(scalars) == len(TAGS), "two of them have one name"
+    assert "prediction times/queueing p95 ms" in scalars
 
 
 def test_tensorboard_skips_nan(tmp_path: Path) -> None:
@@ -188,12 +197,12 @@ def test_plain_line_reads_well() -> None:
     stream = io.StringIO()
     sink = PlainSink(stream)
     facts = {"score": -18.42, "best_score": -17.9, "pps": 4310.2, "tps": 215.4, "lag": 1.2, "entropy": 1.61}
-    counts = {"prediction_queue": 12, "training_queue": 3, "restarts": 2}
+    counts = {"prediction_queue": 12, "training_queue": 3, "restarts": 2, "gpu_utilisation": 0.84}
     snapshot = make_snapshot(1_200_000, seconds=120.0, progress=0.129, seconds_left=840.0, **facts, **counts)
     sink.write(snapshot, [])
     assert stream.getvalue() == (
         "   120 s  1.2M steps  score -18.4 (best -17.9)  4,310 PPS  215 TPS  lag 1.2  entropy 1.61  queues 12/3"
-        "  restarts 2  12% done, 14 min left\n"
+        "  GPU 84%  restarts 2  12% done, 14 min left\n"
     )
 
 
@@ -395,6 +404,31 @@ def test_live_view_names_no_bottleneck_where_nobody_waits_for_another() -> None:
     assert "agents wait" not in "\n".join(_print(dashboard, 120, 40))
 
 
+def test_live_view_shows_the_account_of_time_where_there_is_room() -> None:
+    times = dict(account.UNKNOWN) | {"prediction_queueing": account.Spread(1.0, 0.123, 4.56, 7.89)}
+
+    def view(width: int, height: int, **changes: Any) -> str:
+        return "\n".join(_print(_dashboard(make_snapshot(**changes)), width, height))
+
+    for width, height in ((80, 48), (120, 48), (200, 60)):
+        text = view(width, height, times=times)
+        assert "How long it takes" in text
+        assert re.search(r"  in the queue +0\.123 +4\.56 +7\.89 ", text)
+        assert re.search(r"p50 +p95 +p99 +An update +p50 +p95 +p99 ", text)
+        assert re.search(r"  for its turn +- +- +- ", text)
+    assert "How long it takes" not in view(120, 48, times=account.UNKNOWN), "nobody keeps it"
+    assert "How long it takes" not in view(80, 24, times=times)
+    assert "How long it takes" not in view(70, 60, times=times)
+
+
+def test_live_view_shows_the_gpu_where_there_is_one() -> None:
+    used = make_snapshot(**PREDICTORS_BUSY, gpu_utilisation=0.954, gpu_memory_mb=2_100.0)
+    text = "\n".join(_print(_dashboard(used), 160, 40))
+    assert re.search(r"GPU +95%  2\.05 GB", text)
+    assert "the GPU is in use 95% of the time, so take a smaller --net" in text
+    assert "GPU  " not in "\n".join(_print(_dashboard(make_unknown()), 160, 40))
+
+
 @pytest.mark.parametrize(("width", "height"), [(12, 40), (40, 10), (60, 18), *SIZES])
 def test_live_view_of_unknown_values(width: int, height: int) -> None:
     lines = _print(_dashboard(make_unknown()), width, height)
@@ -423,6 +457,15 @@ def test_live_view_of_a_resumed_run_shows_its_past() -> None:
     dashboard = Dashboard("ALE/Pong-v5", FACTS, "runs/pong-1", history=[(1_000.0, -21.0), (2_000.0, -20.0)])
     dashboard.update(make_snapshot(3_000_000, score=20.0))
     assert " 1,000 " in "\n".join(_print(dashboard, 80, 24))
+
+
+def test_scores_are_shown_with_their_protocol() -> None:
+    snapshot, stream = make_snapshot(3_000, score=20.0), io.StringIO()
+    dashboard = Dashboard("ALE/Pong-v5", FACTS, "runs/pong-1", rules="sticky")
+    dashboard.update(snapshot)
+    assert "Sticky score 20" in "\n".join(_print(dashboard, 80, 24))
+    PlainSink(stream, rules="no-op").write(snapshot, [])
+    assert "  no-op score 20 (best" in stream.getvalue()
 
 
 def test_live_sink_leaves_its_last_view() -> None:

@@ -33,12 +33,14 @@ def test_processes_that_map_the_memory_see_the_same_arrays(shape: tuple[int, ...
     memory = SharedMemory(Slots.size(*layout))
     ours, theirs = Slots(memory.buffer, *layout), Slots(mmap.mmap(memory.fd, 0), *layout)
     names = [name for name, value in vars(ours).items() if isinstance(value, np.ndarray)]
-    assert len(names) == 9
+    assert len(names) == 16
+    rows = dict.fromkeys(("playing", "asking", "asked", "taken_ns", "ready_ns"), 4)
+    rows |= {"stepping_ns": 2, "waiting_ns": 2, "resumed_ns": 2, "account": 2}
     for number, name in enumerate(names):
         getattr(ours, name)[...] = number + 1
     for number, name in enumerate(names):
         array = getattr(theirs, name)
-        assert len(array) == (2 if name in ("stepping_ns", "waiting_ns") else 5)
+        assert len(array) == rows.get(name, 5)
         assert (array == number + 1).all(), f"{name} overlaps another array"
         assert array.__array_interface__["data"][0] % 64 == 0
     memory.close()

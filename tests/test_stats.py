@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ga3c import nvml
 from ga3c import stats as stats_module
 from ga3c.stats import MEASURED_ON_DEVICE, WINDOW, Counters, Ended, Episode, Gauges, Stats, Update
 
@@ -35,9 +36,10 @@ class Readings:
 
     def __init__(self) -> None:
         self.stepping = self.waiting = 0
+        self.gpu: nvml.Sample | None = None
 
     def __call__(self) -> Gauges:
-        return Gauges(5, 6, 32, 2, 3, self.stepping, self.waiting)
+        return Gauges(5, 6, 32, 2, 3, self.stepping, self.waiting, self.gpu)
 
 
 def make(progress: Callable[[int, float], float] = lambda steps, seconds: 0.0, gauges: Any = None) -> Stats:
@@ -116,6 +118,15 @@ def test_shares_of_time(clock: Clock) -> None:
     assert math.isnan(second.predictor_waiting)
     assert math.isnan(second.trainer_training)
     assert math.isnan(second.update_ms)
+
+
+def test_the_gpu_is_told_where_there_is_one(clock: Clock) -> None:
+    readings = Readings()
+    stats = make(gauges=readings)
+    assert math.isnan(stats.snapshot()[0].gpu_utilisation)
+    readings.gpu = nvml.Sample(utilisation=0.84, memory_mb=2100.0)
+    snapshot, _ = stats.snapshot()
+    assert (snapshot.gpu_utilisation, snapshot.gpu_memory_mb) == (0.84, 2100.0)
 
 
 def test_scores_are_over_the_last_episodes(clock: Clock) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ga3c import tuning
 from ga3c.config import Config, EngineConfig
 from ga3c.stats import Snapshot
-from ga3c.tuner import Decision, Setting, Space, Tuner, Window
+from ga3c.tuner import Climber, Decision, Setting, Space, Tuner, Window, default_limit
 from ga3c.tuning import Tuning
 
 SPACE = Space((4, 8), (1, 2, 3), (1, 2, 3))
@@ -53,6 +53,7 @@ class Run:
         self.seconds = 0
         self.made = 0.0
         self.restarts = 0
+        self.waiting = 0
         self.news: list[str] = []
 
     def go_on(self, seconds: int, lag: float = 3.0) -> None:
@@ -62,6 +63,7 @@ class Run:
             values = BLANK | {
                 "seconds": float(self.seconds), "steps": 50 * self.seconds, "updates": int(self.made),
                 "tps": self.updates, "pps": 50.0, "lag": lag, "restarts": self.restarts,
+                "training_queue": self.waiting,
             }  # fmt: skip
             if (text := self.followed.look(Snapshot(**values))) is not None:
                 self.news.append(text)
@@ -91,7 +93,7 @@ def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_p
     assert script.seen == [Window(START, 10.0, 50.0, 3.0)]
     assert system.setting == other
     run.updates = 20.0
-    run.go_on(3 + 14)
+    run.go_on(1 + 3 + 14)  # from the first record after the change on
     assert len(script.seen) == 1
     run.go_on(1, lag=19.0)
     assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15))
@@ -126,6 +128,49 @@ def test_a_window_with_few_updates_is_longer_and_one_with_a_restart_begins_anew(
     assert len(script.seen) == 2
     run.go_on(1)
     assert len(script.seen) == 3
+
+
+def test_what_waited_before_a_change_is_worked_off_before_a_window(tmp_path: Path) -> None:
+    other = Setting(4, 2, 1)
+    script = Script(Decision("measured", "", START, other), *[Decision("held", "", other, other)] * 3)
+    run = Run(Tuning(System(), script, 15.0, tmp_path / "tuning.csv", updates_per_rollout=0.5))
+    run.waiting = 100  # rollouts, which make 50 updates
+    run.go_on(1 + 10 + 15)
+    assert len(script.seen) == 1
+    run.go_on(1 + 5 + 14)
+    assert len(script.seen) == 1
+    run.go_on(1)
+    assert len(script.seen) == 2
+    slow = Script(Decision("measured", "", START, other), *[Decision("held", "", other, other)] * 3)
+    run = Run(Tuning(System(), slow, 15.0, tmp_path / "slow.csv"), updates=3.0)
+    run.waiting = 10_000
+    run.go_on(1 + 10 + 15 + 1 + 15 + 14)
+    assert len(slow.seen) == 1
+    run.go_on(1)
+    assert len(slow.seen) == 2, "it does not wait for ever"
+
+
+def test_what_a_change_takes_is_not_measured(tmp_path: Path) -> None:
+    other = Setting(4, 2, 1)
+    script, system = Script(Decision("measured", "", START, other), Decision("held", "", other, other)), System()
+    run = Run(Tuning(system, script, 15.0, tmp_path / "tuning.csv"))
+    run.go_on(1 + 10 + 15)
+    assert system.setting == other
+    run.seconds += 20  # while threads were built
+    run.made += 100.0
+    run.updates = 20.0
+    run.go_on(1 + 3 + 14)
+    assert len(script.seen) == 1
+    run.go_on(1)
+    assert script.seen[1].tps == 20.0
+
+
+def test_the_permitted_lag_is_for_as_many_agents_as_there_may_be(tmp_path: Path) -> None:
+    assert default_limit(8.0, agents=32, most=32) == 11.0
+    assert default_limit(8.0, agents=2, most=32) == 16 * 11.0
+    climber = Climber(Space((1, 2, 3, 4), (1,), (1,)), Setting(1, 1, 1), lag_limit=0.0)
+    climber.observe(Window(Setting(1, 1, 1), 10.0, 50.0, 4.0))
+    assert climber._lag_limit == 24.0
 
 
 def test_a_resumed_run_goes_on_from_what_it_had_accepted_under_the_same_ceiling(tmp_path: Path) -> None:

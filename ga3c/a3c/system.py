@@ -74,6 +74,7 @@ class A3c:
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if traced:
             self.stats.trace = Tracer(config.run.profile)
+        self._gpu = device.find_gpu(where)
         self._reports = ReportReader(self._hear, self.stats)
         self._lives: list[_Life] = []
 
@@ -162,6 +163,7 @@ class A3c:
             trainers=self._config.engine.agents,
             stepping_ns=int(self._slots.stepping_ns.sum()),
             waiting_ns=int(self._slots.waiting_ns.sum()),
+            gpu=self._gpu.sample() if self._gpu else None,
         )
 
 

@@ -1,15 +1,15 @@
 """The server's side of the agent processes: starts, answers, watches, restarts and ends them."""
 
 import contextlib
-import itertools
 import os
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ga3c.account import quick
 from ga3c.agents.processes import ChildProcess, Failure, log_path
-from ga3c.agents.slots import SharedMemory, Slots, arrange
+from ga3c.agents.slots import SharedMemory, Slots, arrange, halves
 from ga3c.agents.worker import Task
 from ga3c.config import EnvConfig
 from ga3c.envs.spec import EnvSpec
@@ -41,7 +41,9 @@ class AgentPool:
         seed: int,
         log_folder: Path,
         traced: bool = False,
+        account: bool = False,
     ) -> None:
+        """Processes that are `traced` keep what they did when; with `account`, they count how long it took."""
         self.spec = spec
         self.groups = arrange(agents, workers)
         self._agents = agents
@@ -50,19 +52,19 @@ class AgentPool:
         self._log_folder = log_folder
         largest = max(group.size for group in self.groups)
         self.max_agents = max(largest, min(max_agents, agents))
+        self._account = account
         self._spans = MOST_SPANS // workers if traced else 0
         layout = (agents, workers, spec.frame_shape, spec.frame_dtype, self._spans)
         self._memory = SharedMemory(Slots.size(*layout))
         self.slots = Slots(self._memory.buffer, *layout)
-        self.queue = PredictionQueue(self.groups, self.max_agents)
+        self.queue = PredictionQueue(self.groups, self.max_agents, quick(self.slots.asking))
         self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
         self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
-        # The first groups of all processes, then the second: fewer agents still keep every process at work.
-        self._in_turn = sorted(self.groups, key=lambda group: (self._reply_of[group.number], group.number))
-        self._playing = len(self.groups)
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._answered_ns = [0] * len(self.groups)
+        self.slots.asking[: len(self.groups)] = [group.size for group in self.groups]
+        self.play(agents)
 
     def start(self) -> None:
         """Starts every process; each asks for its first actions as soon as its environments are up."""
@@ -72,24 +74,26 @@ class AgentPool:
                 self._workers.append(self._spawn(worker, 0))
 
     @property
-    def levels(self) -> tuple[int, ...]:
-        """How many agents can play at once: groups are paused as a whole."""
-        return tuple(itertools.accumulate(group.size for group in self._in_turn))
-
-    @property
     def playing(self) -> int:
-        """How many do."""
-        return self.levels[self._playing - 1]
+        """How many agents play."""
+        return self._playing
 
     def play(self, agents: int) -> None:
-        """Lets so many agents play, one of `levels`. The others pause with their next request, which is answered when
-        they play again: their episodes go on, and their processes wait as they do for any answer."""
-        playing = self.levels.index(agents) + 1
-        for group in self._in_turn[:playing]:
-            if self.queue.is_kept_back(group):  # its pause is no time that it waited for a prediction
-                self.slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
-        self.queue.pause(self._in_turn[playing:])
-        self._playing = playing
+        """Lets so many agents play, dealt out to processes and groups as if there were no others. Those keep the action
+        they were given last, or, where a whole group pauses, get the answer to their request when it plays again: their
+        episodes go on either way."""
+        if not 1 <= agents <= self._agents:
+            raise ValueError(f"{agents} agents cannot play, of {self._agents}")
+        for worker, groups in enumerate(self._of_worker):
+            share = agents // len(self._of_worker) + (worker < agents % len(self._of_worker))
+            if share and not any(self.slots.playing[group.number] for group in groups):
+                self.slots.resumed_ns[worker] = time.monotonic_ns()
+            for group, playing in zip(groups, halves(share), strict=False):
+                self.slots.playing[group.number] = playing
+                if playing and self.queue.is_kept_back(group):  # its pause is no time that it waited for a prediction
+                    self.slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
+        self.queue.play(self.slots.playing[: len(self.groups)].tolist())
+        self._playing = agents
 
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes the groups whose actions lie in their slots. A process that died meanwhile is passed over."""
@@ -166,7 +170,8 @@ class AgentPool:
             env_id=self.spec.id, env=self._env, raw_screens=self.spec.raw_screens, frame_shape=self.spec.frame_shape,
             frame_dtype=self.spec.frame_dtype, agents=self._agents, workers=len(self._of_worker), worker=number,
             incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
-            spans=self._spans, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
+            spans=self._spans, account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd,
+            reply_fd=child_fd,
         )  # fmt: skip
         fds = (task.memory_fd, task.request_fd, task.reply_fd)
         process = ChildProcess("ga3c.agents.worker", task.to_json(), fds, log_path(self._log_folder, number))

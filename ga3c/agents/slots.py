@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ga3c.account import CELLS, OF_AGENTS
 from ga3c.errors import UserError
 from ga3c.trace import SpanRing
 
@@ -45,21 +46,25 @@ class Group:
         return self.stop - self.start
 
 
+def halves(share: int) -> tuple[int, int]:
+    """How many of a process's agents are in its first group and in its second, which may be none."""
+    return share - share // 2, share // 2
+
+
 def arrange(agents: int, workers: int) -> list[Group]:
     """Deals agents out to processes evenly; each process steps one of its two groups while the other waits."""
     groups: list[Group] = []
     start = 0
     for worker in range(workers):
         share = agents // workers + (worker < agents % workers)
-        halves = [share - share // 2, share // 2] if share > 1 else [share]
-        for size in halves:
+        for size in filter(None, halves(share)):
             groups.append(Group(len(groups), worker, start, start + size))
             start += size
     return groups
 
 
 class Slots:
-    """Arrays over one buffer, the same in every process that maps it. All have one row per agent or per process."""
+    """Arrays over one buffer, the same in every process that maps it. All have a row per agent, group or process."""
 
     def __init__(
         self, buffer: Any, agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0
@@ -81,8 +86,24 @@ class Slots:
         self.lengths = array((agents,), "int64")
         self.posted_ns = array((agents,), "int64")
         """When the agent's group asked, on the clock that all processes share."""
+        # Of groups: a process has two at most.
+        self.playing = array((2 * workers,), "int64")
+        """How many of the group's agents, from the first on, take part when it steps next. The others pause."""
+        self.asking = array((2 * workers,), "int64")
+        """How many took part in the request that it has made."""
+        self.asked = array((2 * workers,), "int64")
+        """How many requests it has made."""
         self.stepping_ns = array((workers,), "int64")
         self.waiting_ns = array((workers,), "int64")
+        self.resumed_ns = array((workers,), "int64")
+        """When the process was last allowed to go on after all its agents had paused."""
+        self.taken_ns = array((2 * workers,), "int64")
+        """When a predictor took the group's last request that was answered, and had room for it. By group, of which a
+        process has two at most, and written only where the account of time is kept."""
+        self.ready_ns = array((2 * workers,), "int64")
+        """When the device had its actions."""
+        self.account = array((workers, len(OF_AGENTS), CELLS), "int64")
+        """The account of time, as far as agent processes keep it."""
         traced = workers if spans else 0
         self.rings = [SpanRing(array((spans, 3), "int64"), array((1,), "int64")) for _ in range(traced)]
 
@@ -90,7 +111,9 @@ class Slots:
     def size(agents: int, workers: int, frame_shape: tuple[int, ...], frame_dtype: str, spans: int = 0) -> int:
         frames = agents * int(np.prod(frame_shape)) * np.dtype(frame_dtype).itemsize
         rings = workers * (_aligned(24 * spans) + _aligned(8)) if spans else 0
-        return _aligned(frames) + 6 * _aligned(8 * agents) + 2 * _aligned(8 * workers) + rings
+        of_groups, of_workers = 5 * _aligned(16 * workers), 3 * _aligned(8 * workers)
+        account = _aligned(8 * workers * len(OF_AGENTS) * CELLS)
+        return _aligned(frames) + 6 * _aligned(8 * agents) + of_groups + of_workers + account + rings
 
 
 def _aligned(offset: int) -> int:
@@ -113,7 +136,7 @@ def check_memory(wanted: int, what: str) -> None:
     if wanted > 0.9 * free:
         raise UserError(
             f"{what} needs {wanted / 2**30:.1f} GiB of memory, but only {free / 2**30:.1f} GiB are available; "
-            "use fewer --agents, a shorter --rollout or a smaller --queue."
+            "use fewer --agents, a shorter --rollout, a smaller --queue or less --delay."
         )
 
 

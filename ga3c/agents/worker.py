@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ga3c import envs
+from ga3c.account import AgentTimes
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import REQUEST, Group, Slots
 from ga3c.config import EnvConfig
@@ -33,6 +34,8 @@ class Task:
     seed: int
     spans: int
     """How many are kept of what the process did (0: it is not traced)."""
+    account: bool
+    """Whether it keeps the account of time."""
     memory_fd: int
     request_fd: int
     reply_fd: int
@@ -54,6 +57,9 @@ def run(task: Task) -> None:
     memory = mmap.mmap(task.memory_fd, 0)
     slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype, task.spans)
     ring = slots.rings[task.worker] if task.spans else None
+    times = None
+    if task.account:
+        times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
     def make_agent(index: int) -> Agent:
         # Each incarnation plays other games than the one before, and no two agents the same.
@@ -63,13 +69,19 @@ def run(task: Task) -> None:
 
     agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
 
-    def step(group: Group) -> None:
-        for agent in agents[group.number]:
+    def step(group: Group) -> int:
+        """Gives how many have stepped."""
+        # A group without any that play is woken only before it knows, or to begin with: its request is kept back then.
+        playing = max(1, int(slots.playing[group.number]))
+        for agent in agents[group.number][:playing]:
             agent.step()
-        slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
+        slots.asking[group.number] = playing
+        slots.asked[group.number] += 1
+        slots.posted_ns[group.start : group.start + playing] = time.monotonic_ns()
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
         if ring is not None:
-            ring.mark(group.size)
+            ring.mark(playing)
+        return playing
 
     try:
         if ring is not None:
@@ -82,13 +94,20 @@ def run(task: Task) -> None:
             slots.stepping_ns[task.worker] += asleep - before
             replies = os.read(task.reply_fd, len(task.groups))  # a byte for each group that may go on
             before = time.monotonic_ns()
-            slots.waiting_ns[task.worker] += before - asleep
+            # A pause of all its agents is no time that it waited for actions.
+            slots.waiting_ns[task.worker] += max(0, before - max(asleep, int(slots.resumed_ns[task.worker])))
             if ring is not None:
                 ring.mark(0)
             if not replies:
                 return
+            free = asleep
             for reply in replies:
-                step(task.groups[reply])
+                group = task.groups[reply]
+                if times is not None:
+                    times.begin(group.number, group.start, int(slots.asking[group.number]))
+                stepped = step(group)
+                if times is not None:
+                    free = times.end(group.start, stepped, free)
     finally:
         for agent in (agent for group in agents.values() for agent in group):
             agent.close()

@@ -6,7 +6,7 @@ import gc
 import math
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,8 @@ class Means:
     tps: float
     frames_per_second: float
     prediction_batch: float
+    training_queue: float
+    """Rollouts that wait, as the snapshots found them."""
     lag: float
     lag_max: float
     wait_ms: float
@@ -125,6 +127,7 @@ def means(start: Snapshot, taken: Sequence[Snapshot]) -> Means:
         tps=(end.updates - start.updates) / seconds,
         frames_per_second=(end.frames - start.frames) / seconds,
         prediction_batch=mean("prediction_batch", calls),
+        training_queue=mean("training_queue", lengths),
         lag=mean("lag", updates),
         lag_max=max((s.lag_max for s in taken if not math.isnan(s.lag_max)), default=math.nan),
         wait_ms=mean("wait_ms", predictions),
@@ -149,6 +152,22 @@ def weighted(values: Sequence[float], weights: Sequence[float]) -> float:
     """The weighted mean of the values that are there; NaN where none is."""
     there = [(v, w) for v, w in zip(values, weights, strict=True) if not math.isnan(v) and w > 0]
     return cells.ratio(sum(v * w for v, w in there), sum(w for _, w in there))
+
+
+def measurement(figures: Means, before: Usage, after: Usage, samples: Sequence[nvml.Sample]) -> Measurement:
+    """The figures of a stretch, with what was used between its two ends, and what the GPU said meanwhile."""
+    cores = after.since(before)
+    return Measurement(
+        **vars(figures),
+        cpu_agents=cores.agents,
+        cpu_predictors=cores.predictors,
+        cpu_trainers=cores.trainers,
+        cpu_rest=cores.rest,
+        rss_server_mb=after.rss_server_mb,
+        rss_agents_mb=after.rss_agents_mb,
+        gpu_utilisation=weighted([s.utilisation for s in samples], [1.0] * len(samples)),
+        gpu_memory_mb=max((s.memory_mb for s in samples), default=math.nan),
+    )
 
 
 class Collector:
@@ -209,20 +228,7 @@ class Collector:
             self._samples.append(sample)
         if snapshot.seconds - start.seconds < self._seconds:
             return
-        now = self._read_usage()
-        cores = now.since(before)
-        ones = [1.0] * len(self._samples)
-        self.measurement = Measurement(
-            **vars(means(start, self._taken)),
-            cpu_agents=cores.agents,
-            cpu_predictors=cores.predictors,
-            cpu_trainers=cores.trainers,
-            cpu_rest=cores.rest,
-            rss_server_mb=now.rss_server_mb,
-            rss_agents_mb=now.rss_agents_mb,
-            gpu_utilisation=weighted([s.utilisation for s in self._samples], ones),
-            gpu_memory_mb=max((s.memory_mb for s in self._samples), default=math.nan),
-        )
+        self.measurement = measurement(means(start, self._taken), before, self._read_usage(), self._samples)
         self._stop("Measured.")
 
     def _left(self, snapshot: Snapshot) -> float:
@@ -237,16 +243,34 @@ def measure(
 ) -> Measurement:
     """Runs a setting in a folder of its own that is gone afterwards. With `train` false nothing is learned: agents and
     predictors run, and rollouts are given back unread."""
+    try:
+        return _measure_in_server(config, seconds, train, on_left)
+    finally:
+        free_device()
+
+
+def free_device() -> None:
+    """Frees what servers hold that nobody refers to any more: call it where none is left in a variable, and before
+    another is built, since what failed is held by its error."""
+    gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def server_of(config: Config) -> Iterator[Server]:
+    """A server of its own, whose folder is gone afterwards."""
     # Without a limit the schedules stand still; a checkpoint in the middle would be measured too.
     run = dataclasses.replace(config.run, steps=0, minutes=0.0, checkpoint_seconds=1e6)
     config = dataclasses.replace(config, run=run)
-    try:
-        with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
-            return _measure(session.build(config, RunFolder(Path(folder)), start=0), seconds, train, on_left)
-    finally:
-        gc.collect()  # parts of a server refer to each other, and hold the device's memory until then
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+    free_device()
+    with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
+        yield session.build(config, RunFolder(Path(folder)), start=0)
+
+
+def _measure_in_server(config: Config, seconds: float, train: bool, on_left: Callable[[float], None]) -> Measurement:
+    with server_of(config) as server:
+        return _measure(server, seconds, train, on_left)
 
 
 def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[float], None]) -> Measurement:
@@ -263,7 +287,7 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
     def read_usage() -> Usage:
         return accounting.read(system.pids(), *threads)
 
-    gpu = find_gpu(device.choose(server.config.engine.device))
+    gpu = device.find_gpu(device.choose(server.config.engine.device))
     collector = Collector(seconds, train, system.all_act, read_usage, gpu, server.stop, on_left)
     server.run([collector])
     if collector.stuck:
@@ -271,10 +295,3 @@ def _measure(server: Server, seconds: float, train: bool, on_left: Callable[[flo
     if collector.measurement is None:
         raise KeyboardInterrupt  # the server takes the signal, so as to end in order
     return collector.measurement
-
-
-def find_gpu(where: torch.device) -> nvml.Gpu | None:
-    """The GPU behind a CUDA device, whatever CUDA_VISIBLE_DEVICES made of the order; None on the CPU."""
-    if where.type != "cuda":
-        return None
-    return nvml.find(f"GPU-{torch.cuda.get_device_properties(where).uuid}")

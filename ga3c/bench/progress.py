@@ -39,10 +39,15 @@ class PhaseBar:
         self._progress.update(self._task, description=name)
         self.left(self._lengths[self._begun - 1])
 
+    def expect(self, seconds: float) -> None:
+        """All phases still to come are expected to take so long, each."""
+        self._lengths[self._begun :] = [seconds] * (len(self._lengths) - self._begun)
+
     def left(self, seconds: float) -> None:
         """So many seconds are left of this phase."""
         left = seconds + sum(self._lengths[self._begun :])
-        self._progress.update(self._task, completed=sum(self._lengths) - left, left=f"about {duration(left)} left")
+        whole = sum(self._lengths)
+        self._progress.update(self._task, total=whole, completed=whole - left, left=f"about {duration(left)} left")
 
     def say(self, line: str) -> None:
         """A line that stays."""

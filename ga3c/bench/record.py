@@ -31,7 +31,7 @@ def resolved(config: Config, spec: "EnvSpec", where: "torch.device") -> Config:
 
     workers = config.engine.workers
     if config.engine.system == "ga3c":
-        workers = workers or default_workers(config.engine.agents, where)
+        workers = workers or default_workers(config.engine.room, where)
     device_name: DeviceName = "cuda" if where.type == "cuda" else "cpu"
     engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
     net = dataclasses.replace(config.net, net=nets.chosen(spec, config.net))
@@ -82,6 +82,15 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
     for row in rows:
         table.writerow({name: "" if value is None else value for name, value in finite(row).items()})
     write(path, text.getvalue())
+
+
+def append_csv(path: Path, columns: Sequence[str], row: Row, first: bool) -> None:
+    """One row more, where a file of thousands would take too long to be written anew; `first` begins the file."""
+    with path.open("w" if first else "a", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, columns, restval="", extrasaction="ignore", lineterminator="\n")
+        if first:
+            table.writeheader()
+        table.writerow({name: "" if value is None else value for name, value in finite(row).items()})
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

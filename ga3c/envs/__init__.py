@@ -8,7 +8,7 @@ from ga3c.envs import catalog
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import UserError
 
-__all__ = ["describe", "make"]
+__all__ = ["describe", "is_atari", "make"]
 
 
 def describe(env_id: str, config: EnvConfig, raw_screens: bool) -> EnvSpec:
@@ -21,6 +21,14 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool) -> EnvSpec:
     if registered.kwargs.get("continuous"):
         raise UserError(f"{env_id} has continuous actions, but only Discrete actions can be learned here.")
     return atari.describe(env_id, atari.game_of(registered.kwargs), config, raw_screens)
+
+
+def is_atari(env_id: str) -> bool:
+    """Whether an id is a game that is played on the emulator itself."""
+    registered = catalog.find(env_id)
+    from ga3c.envs import atari
+
+    return atari.is_atari(registered.entry_point, registered.kwargs)
 
 
 def make(env_id: str, config: EnvConfig, raw_screens: bool, seed: int, *, render: bool = False) -> Environment:

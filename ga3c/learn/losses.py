@@ -1,4 +1,4 @@
-"""The actor-critic loss of A3C, as the GA3C paper trains it, with or without V-trace."""
+"""The actor-critic loss of A3C, as the GA3C paper trains it, with what is done against policy lag."""
 
 from typing import NamedTuple
 
@@ -36,18 +36,21 @@ def actor_critic_loss(
 ) -> Loss:
     """-log pi(a) (R - V) - entropy_weight * H(pi) + value_weight * (R - V)^2, over the steps with `learn` 1.
 
-    R - V in the policy's term, and R, carry no gradient. A `value_weight` of 0.5 is the paper's.
+    R - V in the policy's term, and R, carry no gradient. A `value_weight` of 0.5 is the paper's. With correction
+    `clipped-is` the policy's term is weighed by min(rho_clip, pi / mu), and R stays the return of what was played;
+    V-trace weighs it so too, and has targets of its own for R.
 
     Args:
         log_probs, entropies, values: [B, T], of the trained policy; with correction `epsilon` the caller has clamped
             the first two (`DiscreteHead.evaluate` with `config.log_epsilon`).
         bootstrap: [B], V of the observation after the last step.
-        behaviour_log_probs: [B, T], of the policy that acted; only V-trace reads them.
+        behaviour_log_probs: [B, T], of the policy that acted; only what weighs or bounds by their age reads them.
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
         entropy_weight: 0-dimensional, since it follows a schedule.
     """
-    if config.correction == "vtrace" or config.ratio_clip > 0.0:
+    if config.correction in ("clipped-is", "vtrace") or config.ratio_clip > 0.0:
         log_rhos = log_probs.detach() - behaviour_log_probs
+    rhos: Tensor | None = None
     if config.correction == "vtrace":
         targets, advantages, rhos = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
@@ -56,7 +59,8 @@ def actor_critic_loss(
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
-        rhos = None
+        if config.correction == "clipped-is":
+            rhos = log_rhos.exp().clamp(max=config.rho_clip)
 
     # A place-holder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:

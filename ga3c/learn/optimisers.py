@@ -1,7 +1,7 @@
 """Optimisers over one flat tensor of weights, which several trainers step at once without a lock, as in the paper.
 
-Each `step` belongs to its caller alone but for the weights and the statistics: what it needs besides it allocates, and
-it overwrites the caller's `gradient`. Everything stays on the device, in place, so that a CUDA graph can hold it.
+Each `step` belongs to its caller alone but for the weights and the statistics: what it needs besides it allocates.
+Everything stays on the device, in place, so that a CUDA graph can hold it.
 """
 
 import torch
@@ -25,13 +25,14 @@ class RMSProp:
 
     @torch.no_grad()
     def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Updates the weights, [P] and 0-dimensional; leaves `gradient` overwritten."""
+        """Updates the weights; the gradient is [P], the rate 0-dimensional."""
         scratch = gradient.square()
         # One write to the shared statistics, so that no other trainer ever sees them decayed but not yet fed.
         self.mean_square.lerp_(scratch, 1.0 - self._decay)
         torch.add(self.mean_square, self._epsilon, out=scratch)
-        gradient.mul_(scratch.rsqrt_())
-        self._weights.addcmul_(gradient, learning_rate, value=-1.0)
+        # Not into the gradient: compiled, that would be written back to memory for nobody to read.
+        scratch.rsqrt_().mul_(gradient)
+        self._weights.addcmul_(scratch, learning_rate, value=-1.0)
 
     def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
         """From now on it steps these weights, with these tensors for its own."""
@@ -63,7 +64,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Updates the weights, [P] and 0-dimensional; leaves `gradient` overwritten."""
+        """Updates the weights; the gradient is [P], the rate 0-dimensional."""
         self.num_steps.add_(1.0)
         correction1 = 1.0 - torch.pow(self.BETA1, self.num_steps)
         correction2 = (1.0 - torch.pow(self.BETA2, self.num_steps)).sqrt_()
@@ -75,8 +76,8 @@ class Adam:
         # (m / k1) / (sqrt(v) / k2 + epsilon) = (k2 / k1) * m / (sqrt(v) + k2 * epsilon)
         torch.sqrt(self.mean_square, out=scratch)
         scratch.add_(correction2 * self._epsilon)
-        torch.div(self.mean, scratch, out=gradient)
-        self._weights.addcmul_(gradient, learning_rate * correction2 / correction1, value=-1.0)
+        torch.div(self.mean, scratch, out=scratch)
+        self._weights.addcmul_(scratch, learning_rate * correction2 / correction1, value=-1.0)
 
     def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
         """From now on it steps these weights, with these tensors for its own."""

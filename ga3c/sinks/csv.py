@@ -6,15 +6,15 @@ import os
 import sys
 import typing
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from ga3c.files import replacing
-from ga3c.stats import Episode, Snapshot
+from ga3c.stats import METRICS, Episode, Snapshot
 
 _COLUMNS = {
-    "metrics.csv": [field.name for field in dataclasses.fields(Snapshot)],
+    "metrics.csv": list(METRICS),
     "episodes.csv": [field.name for field in dataclasses.fields(Episode)],
 }
 
@@ -29,8 +29,8 @@ class CsvSink:
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         if episodes:
-            self._episodes.write("".join(_row(episode) for episode in episodes))
-        self._metrics.write(_row(snapshot))
+            self._episodes.write("".join(_row(vars(episode).values()) for episode in episodes))
+        self._metrics.write(_row(snapshot.numbers().values()))
 
     def message(self, text: str) -> None:
         pass
@@ -113,8 +113,8 @@ def _are_numbers(cells: list[str]) -> bool:
     return True
 
 
-def _row(record: Snapshot | Episode) -> str:
-    return ",".join(_cell(getattr(record, field.name)) for field in dataclasses.fields(record)) + "\n"
+def _row(values: Iterable[float]) -> str:
+    return ",".join(map(_cell, values)) + "\n"
 
 
 def _cell(value: float) -> str:

@@ -16,7 +16,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ga3c import bottleneck
+from ga3c import account, bottleneck
+from ga3c.sinks import times
 from ga3c.sinks.chart import History, line_chart, sparkline, split
 from ga3c.sinks.plain import clock, duration, number, percent
 from ga3c.stats import Episode, Snapshot
@@ -25,6 +26,7 @@ _MESSAGES = 4
 _RECENT = 10  # snapshots over which the bottleneck is looked for: a single second is too restless
 _BOXED_HEIGHT = 30  # lines from which there is room for frames around the sections
 _LEAST_HEIGHT = 19  # lines that everything but the messages needs
+_LEAST_CHART = 8  # lines that the score's curve keeps where others want room too
 _LINE = "bright_black"
 _ASCII = str.maketrans({"·": "-", "…": "~"})
 
@@ -96,7 +98,7 @@ class Dashboard:
 
     `title` is what is played, `facts` are short strings about the run (preset, network, device), `folder` is where it
     is kept, and `history` gives the (steps, score) points of a resumed run. With `names_bottleneck` it says who holds
-    the run back, which needs stages that wait for each other.
+    the run back, which needs stages that wait for each other. `rules` is a word for the protocol of the scores.
     """
 
     def __init__(
@@ -106,8 +108,10 @@ class Dashboard:
         folder: str,
         history: Iterable[tuple[float, float]] = (),
         names_bottleneck: bool = True,
+        rules: str = "",
     ) -> None:
         self._title = title
+        self._score_title = f"{rules} score ".lstrip().capitalize()
         self._facts = facts
         self._folder = folder
         self._names_bottleneck = names_bottleneck
@@ -141,14 +145,21 @@ class Dashboard:
             return Group(*parts, Text("starting", style="dim"), *messages)
         rows = 6 if frame.boxed else 4
         fixed = 2 + (frame.border + rows) + (frame.border + 3) + len(messages)
+        accounted = frame.border + times.ROWS
+        fits = height - fixed - frame.border - accounted >= _LEAST_CHART and frame.inner >= times.LEAST_WIDTH
+        shows_account = fits and self._snapshot.times is not account.UNKNOWN
+        fixed += accounted if shows_account else 0
         # A chart taller than this is steeper than it is readable.
         chart_height = min(height - fixed - frame.border, max(8, width // 5))
         parts.append(_progress(self._snapshot))
         if chart_height >= 4 and width >= 24:
             parts.append(self._curve(self._snapshot, frame, chart_height))
         parts.append(self._figures(self._snapshot, frame, rows))
-        found = bottleneck.find(self._recent) if self._names_bottleneck else None
+        found = bottleneck.find_in_run(self._recent) if self._names_bottleneck else None
         parts.append(_times(self._snapshot, frame, found))
+        if shows_account:
+            title = Text.assemble(("How long it takes", "bold"), " · milliseconds")
+            parts.append(frame.section(title, times.table(self._snapshot.times, frame.inner)))
         return Group(*parts, *messages)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -169,7 +180,7 @@ class Dashboard:
         return _row(left, Text(folder, style="dim"))
 
     def _curve(self, snapshot: Snapshot, frame: _Frame, height: int) -> RenderableType:
-        title = Text.assemble(("Score ", "bold"), (number(snapshot.score), "bold green"))
+        title = Text.assemble((self._score_title, "bold"), (number(snapshot.score), "bold green"))
         title.append(f" · best {number(snapshot.best_score)} · {number(snapshot.episodes)} episodes")
         if not math.isnan(snapshot.episode_length):
             title.append(f" of {number(snapshot.episode_length)} steps")
@@ -200,12 +211,15 @@ class Dashboard:
         return grid
 
     def _speeds(self, now: Snapshot, frame: _Frame, rows: int) -> RenderableType:
-        counts = [("Steps", now.steps), ("Updates", now.updates), ("Frames", now.frames), ("Restarts", now.restarts)]
+        counts = [("Steps", now.steps), ("Updates", now.updates), ("Frames", now.frames)]
         lines = []
         for name, value, recent in (("PPS", now.pps, self._pps), ("TPS", now.tps, self._tps)):
             spark = sparkline(recent, min(len(recent), frame.inner - 17), frame.ascii_only)
-            lines.append(_speed(name, value).append("  " + spark, style="cyan"))
-        lines += [_speed(name, value) for name, value in counts]
+            lines.append(_speed(name, number(value)).append("  " + spark, style="cyan"))
+        lines += [_speed(name, number(value)) for name, value in counts]
+        if not math.isnan(now.gpu_utilisation):
+            held = f"  {number(now.gpu_memory_mb / 1024)} GB"
+            lines.append(_speed("GPU", percent(now.gpu_utilisation)).append(held))
         return _lines(lines[:rows])
 
 
@@ -231,8 +245,8 @@ def _learning(now: Snapshot) -> list[tuple[str, str]]:
     ]
 
 
-def _speed(name: str, value: float) -> Text:
-    return Text.assemble((f"{name:<9}", "dim"), (f"{number(value):>6}", "bold"))
+def _speed(name: str, value: str) -> Text:
+    return Text.assemble((f"{name:<9}", "dim"), (f"{value:>6}", "bold"))
 
 
 def _pairs(pairs: Iterable[tuple[str, str]], width: int) -> Text:

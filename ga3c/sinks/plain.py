@@ -13,8 +13,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 class PlainSink:
     """Prints a line every ten seconds of training, the bottleneck when it has become another, and messages at once."""
 
-    def __init__(self, stream: TextIO, names_bottleneck: bool = True) -> None:
+    def __init__(self, stream: TextIO, names_bottleneck: bool = True, rules: str = "") -> None:
+        """`rules` is a word for the protocol that scores are made under."""
         self._stream = stream
+        self._rules = rules
         self._names_bottleneck = names_bottleneck
         self._recent: list[Snapshot] = []
         """Those since the last line."""
@@ -30,8 +32,8 @@ class PlainSink:
             return
         self._unprinted = None
         self._next = (snapshot.seconds // _SECONDS_BETWEEN_LINES + 1) * _SECONDS_BETWEEN_LINES
-        self._print(line(snapshot))
-        found = bottleneck.find(self._recent) if self._names_bottleneck else None
+        self._print(line(snapshot, self._rules))
+        found = bottleneck.find_in_run(self._recent) if self._names_bottleneck else None
         if found is not None and found.stage != self._told and len(self._recent) > 1:
             self._told = found.stage
             self._print(f"          {found.sentence}")
@@ -42,7 +44,7 @@ class PlainSink:
 
     def close(self) -> None:
         if self._unprinted is not None:
-            self._print(line(self._unprinted))
+            self._print(line(self._unprinted, self._rules))
 
     def _print(self, text: str) -> None:
         # A character that the stream cannot carry (a path, another program's error) must not end a run.
@@ -50,18 +52,20 @@ class PlainSink:
         print(text.encode(encoding, "replace").decode(encoding), file=self._stream, flush=True)
 
 
-def line(snapshot: Snapshot) -> str:
+def line(snapshot: Snapshot, rules: str = "") -> str:
     """The run at one moment, in one line. The two queues are the prediction and the training queue."""
     parts = [
         f"{snapshot.seconds:>6,.0f} s",
         f"{number(snapshot.steps)} steps",
-        f"score {number(snapshot.score)} (best {number(snapshot.best_score)})",
+        f"{rules} score {number(snapshot.score)} (best {number(snapshot.best_score)})".lstrip(),
         f"{number(snapshot.pps)} PPS",
         f"{number(snapshot.tps)} TPS",
         f"lag {number(snapshot.lag)}",
         f"entropy {number(snapshot.entropy)}",
         f"queues {snapshot.prediction_queue}/{snapshot.training_queue}",
     ]
+    if not math.isnan(snapshot.gpu_utilisation):
+        parts.append(f"GPU {percent(snapshot.gpu_utilisation)}")
     if snapshot.restarts:
         parts.append(f"restarts {snapshot.restarts}")
     if not math.isnan(snapshot.progress):

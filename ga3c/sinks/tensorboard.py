@@ -9,6 +9,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
 
+from ga3c import account
 from ga3c.stats import Episode, Snapshot
 
 TAGS = {
@@ -47,10 +48,15 @@ TAGS = {
     "predictor_predicting": "time/predictors predicting",
     "trainer_waiting": "time/trainers waiting",
     "trainer_training": "time/trainers training",
+    "gpu_utilisation": "gpu/utilisation",
+    "gpu_memory_mb": "gpu/memory mb",
     "seconds": "progress/seconds",
     "frames": "progress/frames",
     "updates": "progress/updates",
 }
+for _part in account.PARTS:
+    _stage, _, _what = _part.partition("_")
+    TAGS |= {f"{_part}_{figure}_ms": f"{_stage} times/{_what} {figure} ms" for figure in account.Spread._fields}
 """The tag of each snapshot field that is shown: its group of charts, then its name there."""
 
 _FLUSH_SECONDS = 5.0  # what a killed run may lose
@@ -66,7 +72,8 @@ class TensorBoardSink:
             self._add(Event(step=purge_step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
-        values = {tag: float(getattr(snapshot, name)) for name, tag in TAGS.items()}
+        numbers = snapshot.numbers()
+        values = {tag: float(numbers[name]) for name, tag in TAGS.items()}
         shown = [Summary.Value(tag=tag, simple_value=x) for tag, x in values.items() if not math.isnan(x)]
         self._add(Event(step=snapshot.steps, summary=Summary(value=shown)))
 

@@ -1,0 +1,131 @@
+"""What must hold of a run whose numbers changed: nothing lost, nothing twice, nobody stuck, and memory that is flat."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ga3c.bench import live
+from ga3c.bench.live import LiveRun
+from ga3c.config import Config
+from ga3c.engine import Ga3c
+from ga3c.tuner import Setting
+
+_PATIENCE = 180.0
+"""Seconds within which everybody must have done something: others may have the processors meanwhile."""
+_GROWTH, _GROWTH_MB = 0.02, 16.0
+"""Memory is flat if it grows by no more than this share and so many MB, from the second quarter to the last."""
+
+Row = dict[str, float]
+
+
+class Check(NamedTuple):
+    """One thing that must hold."""
+
+    what: str
+    holds: bool
+    found: str
+
+
+class Episodes:
+    """Counts what ends, as the records tell it."""
+
+    def __init__(self) -> None:
+        self.count = self.steps = 0
+
+    def __call__(self, length: int) -> None:
+        self.count += 1
+        self.steps += length
+
+
+def who_is_stuck(run: LiveRun, episodes: Callable[[int], None]) -> str:
+    """Lets all play and work, and waits until each agent has stepped, each group was answered, each thread works and
+    the model has changed; says who did not, if anybody."""
+    system = run.system
+    most = Setting._make(levels[-1] for levels in system.space.levels)
+    system.set(most)
+    slots, queue = system.pool.slots, system.pool.queue
+    posted, answered, version = slots.posted_ns.copy(), list(queue.answered), system.model.version
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        run.let_pass(0.0, episodes)
+        agents = [n for n, before in enumerate(posted) if slots.posted_ns[n] <= before]
+        groups = [n for n, before in enumerate(answered) if queue.answered[n] <= before]
+        if not agents and not groups and system.at_work == most and system.model.version > version:
+            return ""
+    return (
+        f"within {_PATIENCE:.0f} s, agents {agents} made no step, groups {groups} got no answer, {system.at_work} of "
+        f"{most} were at work, and {system.model.version - version} updates were made"
+    )
+
+
+def conserved(run: LiveRun, config: Config, episodes: Episodes) -> list[Check]:
+    """Ends acting, lets trainers use what waits, and counts. Nothing may be missing then, and nothing may be twice."""
+    system, learn = run.system, config.learn
+    queue, slots, groups = system.training_queue, system.pool.slots, len(system.pool.groups)
+    system.finish_acting()
+    _until(lambda: len(queue) < learn.batch_rollouts and _updates(system, config) == system.model.version)
+    _until(lambda: int(slots.asked.sum()) == sum(system.pool.queue.answered) + groups)
+    now = run.let_pass(0.0, episodes)
+    asked, answered = int(slots.asked.sum()), sum(system.pool.queue.answered)
+    kept = sum(trainer.kept for trainer in system.trainers)
+    held = system.store.free + config.engine.room + len(queue) + kept
+    room = config.engine.room * (learn.rollout + 1) + now.episodes
+    apart = abs(queue.came * learn.rollout - now.steps)
+    return [
+        Check(
+            "requests: asked = answered + one of each group that waits",
+            asked == answered + groups,
+            f"{asked:,} = {answered:,} + {groups}",
+        ),
+        Check(
+            "rollouts: made = trained on + waiting",
+            queue.came == queue.went + len(queue),
+            f"{queue.came:,} = {queue.went:,} + {len(queue)}",
+        ),
+        Check(
+            "updates: one from each batch of rollouts, and all are counted",
+            _updates(system, config) == system.model.version == now.updates,
+            f"{_updates(system, config):,} = {system.model.version:,} = {now.updates:,}",
+        ),
+        Check(
+            "steps: those in rollouts, but for what agents have begun",
+            apart <= room,
+            f"{queue.came * learn.rollout:,} of {now.steps:,}; {apart:,} apart, of at most {room:,}",
+        ),
+        Check(
+            "blocks: free + one of each agent + waiting + kept = all",
+            held == system.store.blocks,
+            f"{system.store.free} + {config.engine.room} + {len(queue)} + {kept} = {system.store.blocks}",
+        ),
+        Check(
+            "episodes: each told once, with no more steps than were made",
+            episodes.count == now.episodes and episodes.steps <= now.steps,
+            f"{episodes.count:,} = {now.episodes:,}; {episodes.steps:,} of {now.steps:,} steps",
+        ),
+    ]
+
+
+def _updates(system: Ga3c, config: Config) -> int:
+    return system.training_queue.went // config.learn.batch_rollouts * config.learn.reuse
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(live.TICK)
+
+
+def flat(rows: Sequence[Row]) -> list[Check]:
+    """Whether memory in the last quarter is what it was in the second: in the first, threads meet their first work."""
+    checks = []
+    quarter = len(rows) // 4
+    for name, whose in (("rss_server_mb", "the server"), ("rss_agents_mb", "the agent processes")):
+        parts = [[row[name] for row in rows[n * quarter : (n + 1) * quarter]] for n in (1, 3)]
+        if not all(parts) or any(math.isnan(value) for part in parts for value in part):
+            continue
+        before, after = map(statistics.median, parts)
+        holds = after <= before * (1 + _GROWTH) + _GROWTH_MB
+        checks.append(Check(f"memory of {whose} is flat", holds, f"{before:,.0f} MB, then {after:,.0f} MB"))
+    return checks
