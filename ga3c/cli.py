@@ -159,13 +159,20 @@ def train(arguments: Sequence[str]) -> None:
     session.train(config, args.out, args.ui)
 
 
+_FIXED = ("agents", "predictors", "trainers", "delay")
+"""Who names one of these numbers wants it as it is; else a run looks for them by itself."""
+
+
 def parse_train(arguments: Sequence[str]) -> TrainArguments:
     """The settings of a run: the preset's, and over them what was typed."""
 
     def adjust(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
         # A preset's number of steps is for runs that are given no limit of their own.
         run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
-        return dataclasses.replace(defaults, run=run)
+        engine = defaults.engine
+        if first.engine.system == "ga3c" and not flags.has_typed(arguments, *_FIXED):
+            engine = dataclasses.replace(engine, tune="on")
+        return dataclasses.replace(defaults, run=run, engine=engine)
 
     return flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
 

@@ -183,7 +183,8 @@ class EngineConfig:
     tune: TuneName = "off"
     """While it trains, look for the numbers of agents, predictors and trainers with the most updates per second. on, or
     --tune alone: by comparing settings until noise allows a verdict. paper: every minute, N_P and N_T by +-1, kept if
-    TPS rose."""
+    TPS rose. off: all as they are, which is also what naming one of the numbers, or --delay, means unless --tune is
+    given."""
     max_agents: int = 0
     """With --tune on, the most agents that may come to play: the others pause (0: as many as the preset has)."""
     tune_seconds: float = 0.0

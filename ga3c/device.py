@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -87,6 +88,18 @@ def lock_pages(memory: NDArray[Any], device: torch.device) -> Callable[[], objec
     with contextlib.suppress(RuntimeError):
         torch.zeros(1, device=device).add_(1)  # the next launch reports the refusal, and so clears it
     return None
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Graphs of a run that is over, freed while another is captured, would end the capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class SharedFrames:
@@ -204,7 +217,8 @@ class Lane:
         graph = torch.cuda.CUDAGraph()
         # Graphs that share a generator and replay at once would draw the same numbers: each lane has its own.
         graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+        capturing = torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local")
+        with _no_garbage_collection(), capturing:
             step()
         self._pool = graph.pool()
 

@@ -34,6 +34,12 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
     return words
 
 
+def has_typed(arguments: Sequence[str], *names: str) -> bool:
+    """Whether one of the flags is among the words."""
+    flags = {f"--{name.replace('_', '-')}" for name in names}
+    return any(word.partition("=")[0].replace("_", "-") in flags for word in arguments)
+
+
 def parse(
     kind: type[Arguments],
     arguments: Sequence[str],

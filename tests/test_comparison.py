@@ -289,7 +289,9 @@ def test_placements_in_real_processes(
     assert found["failed"] == {}
     for system, one in found["systems"].items():
         assert one["pps"] > 0
-        assert one["tps"] == pytest.approx(one["pps"] / 5, rel=0.5)
+        # In the second measured, GA3C's trainers may fall behind or catch up by what its queue holds.
+        waiting = one["config"]["engine"]["queue"] if system == "ga3c" else 0
+        assert one["tps"] == pytest.approx(one["pps"] / 5, rel=0.5, abs=waiting)
         assert one["hours_per_million_steps"] == pytest.approx(1e6 / one["pps"] / 3600, rel=0.2)
         assert 0 < one["cores"] < 2 * os.cpu_count()
         assert (one["device"], one["gpu_utilisation"]) == ("cpu", None)

@@ -187,8 +187,14 @@ def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults(
     assert parse_train(["CartPole-v1", "--reuse", "2"]).learn.reuse == 2
 
 
-def test_training_tunes_itself_where_that_is_asked_for() -> None:
-    assert parse_train(["CartPole-v1"]).engine.tune == "off"
+def test_training_tunes_itself_unless_its_numbers_are_given() -> None:
+    assert parse_train(["CartPole-v1"]).engine.tune == "on"
+    assert parse_train(["CartPole-v1", "--preset", "paper"]).engine.tune == "on"
+    assert parse_train(["CartPole-v1", "--tune", "off"]).engine.tune == "off"
+    assert parse_train(["CartPole-v1", "--system", "a3c-cpu"]).engine.tune == "off"
+    for flag in ("--agents", "--predictors", "--trainers", "--delay"):
+        assert parse_train(["CartPole-v1", flag, "4"]).engine.tune == "off"
+        assert parse_train(["CartPole-v1", f"{flag}=4"]).engine.tune == "off"
     assert parse_train(["CartPole-v1", "--tune", "on"]).engine.tune == "on"
     assert parse_train(["CartPole-v1", "--tune"]).engine.tune == "on"
     assert parse_train(["CartPole-v1", "--tune", "--agents", "4"]).engine.tune == "on"

@@ -5,6 +5,7 @@ that all but the capture itself is tested everywhere.
 """
 
 import dataclasses
+import gc
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -390,6 +391,39 @@ def test_memory_that_was_given_back_can_be_locked_again() -> None:
         assert not shared._copies
         torch.cuda.synchronize()
         shared.close()
+
+
+@pytest.mark.gpu
+def test_a_capture_outlives_the_graphs_of_a_run_that_is_over() -> None:
+    """Garbage in circles is freed whenever Python likes, and freeing a graph is forbidden while another is captured."""
+    device = torch.device("cuda")
+    numbers = torch.zeros(8, device=device)
+    circle: list[Any] = [Lane(device, seed).capture(lambda: numbers.add_(1.0)) for seed in range(4)]
+    circle.append(circle)
+    thresholds = gc.get_threshold()
+
+    def step() -> None:
+        numbers.add_(1.0)
+        if torch.cuda.is_current_stream_capturing():
+            gc.set_threshold(1)
+            [[] for _ in range(1000)]  # with collection on, this collects
+        numbers.add_(1.0)
+
+    gc.collect()
+    gc.disable()
+    try:
+        del circle
+        gc.set_threshold(100_000)  # it is still there when the capture begins
+        gc.enable()
+        replay = Lane(device, 9).capture(step)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    before = numbers.clone()
+    replay()
+    torch.cuda.synchronize()
+    assert torch.equal(numbers, before + 2.0)
+    assert gc.isenabled()
 
 
 @pytest.mark.gpu
