@@ -96,8 +96,9 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             ratio_clip=0.2,
             normalise_advantages=True,
             reuse=3,
-            reuse_window=64,
+            reuse_window=64 if on_cuda else 32,
             reduction="mean",
+            entropy_weight_end=0.01 if on_cuda else 0.001,
             optimiser="adam",
             learning_rate=5e-4,
             learning_rate_end=1e-4,
@@ -111,7 +112,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 3_500_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 2_500_000),
     )
 
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NetConfig, NetName
+from ga3c.config import NetConfig, NetName, Precision
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.nets import DiscreteHead, build
+from ga3c.nets.torsos import PixelConv
 
 torch.set_num_threads(1)
 
@@ -108,6 +109,34 @@ def test_pictures_need_not_be_square() -> None:
     params, values = build(picture(50, 73, 3), NetConfig(net="nature"))(torch.zeros(2, 3, 50, 73, dtype=torch.uint8))
     assert params.shape == (2, ACTIONS)
     assert values.shape == (2,)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_the_way_of_a_gpu_through_the_first_layer_gives_the_same(stride: int) -> None:
+    torch.manual_seed(1)
+    layer = PixelConv(4, 16, 8, stride).double()
+    pictures = torch.rand(3, 4, 50, 37, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    results = []
+    for way in (nn.Conv2d.forward, PixelConv.over_rows):
+        features = way(layer, pictures)
+        gradients = torch.autograd.grad(features.square().sum(), list(layer.parameters()))
+        results.append((features.detach(), *gradients))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [6, PixelConv.MOST_TF32 + 1])
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), ("bf16", 3e-2)])
+@pytest.mark.usefixtures("full_precision")
+def test_a_gpu_sees_pictures_as_a_cpu_does(precision: Precision, tolerance: float, count: int) -> None:
+    torch.manual_seed(1)
+    network = build(picture(), NetConfig(net="large", stride=2, precision=precision))
+    pixels = torch.randint(0, 256, (count, 4, 84, 84), dtype=torch.uint8)
+    with torch.no_grad():
+        expected = network(pixels)
+        for one, other in zip(network.cuda()(pixels.cuda()), expected, strict=True):
+            torch.testing.assert_close(one.cpu(), other, atol=tolerance, rtol=tolerance)
 
 
 def test_pixels_are_scaled_to_one() -> None:

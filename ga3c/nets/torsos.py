@@ -2,7 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from ga3c.config import NamedNet
 from ga3c.envs.spec import EnvSpec
@@ -19,6 +21,30 @@ class Conv(NamedTuple):
     filters: int
     size: int
     stride: int
+
+
+class PixelConv(nn.Conv2d):
+    """The first convolution, whose few channels leave a GPU's matrix units idle. There, the pixels that a filter covers
+    in one row are laid side by side as if they were channels: 8 x 8 over 4 channels becomes 8 x 1 over 32.
+
+    The sums are the same, and so are the weights, which lie in memory as that needs them."""
+
+    MOST_TF32 = 32
+    """Pictures up to which it pays with products of tf32; with bfloat16 it always does. Measured on an H200: of 6
+    pictures, forward and backward, 10 to 25% less; of 132, 2% more."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.is_cuda and (len(input) <= self.MOST_TF32 or input.dtype == torch.bfloat16):
+            return self.over_rows(input)
+        return super().forward(input)
+
+    def over_rows(self, pictures: Tensor) -> Tensor:
+        """What `forward` gives, made the other way."""
+        (_, size), (down, across) = self.kernel_size, self.stride
+        pixels = pictures.permute(0, 2, 3, 1)  # [N, H, W, C]
+        rows = pixels.unfold(2, size, across).permute(0, 1, 2, 4, 3).flatten(3)  # [N, H, W', size * C]
+        weight = self.weight.permute(0, 2, 3, 1).flatten(2).unsqueeze(2)  # [filters, size, 1, size * C]
+        return conv2d(rows.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), self.bias, (down, 1))
 
 
 class FlattenPixels(nn.Module):
@@ -59,7 +85,8 @@ def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tup
         )
     modules: list[nn.Module] = []
     for filters, size, step in layers:
-        modules += [nn.Conv2d(channels, filters, size, step), nn.ReLU()]
+        kind = nn.Conv2d if modules else PixelConv
+        modules += [kind(channels, filters, size, step), nn.ReLU()]
         channels, height, breadth = filters, (height - size) // step + 1, (breadth - size) // step + 1
     modules += [FlattenPixels(), nn.Linear(channels * height * breadth, width), nn.ReLU()]
     return nn.Sequential(*modules), width
