@@ -30,11 +30,13 @@ class PixelConv(nn.Conv2d):
     The sums are the same, and so are the weights, which lie in memory as that needs them."""
 
     MOST_TF32 = 32
-    """Pictures up to which it pays with products of tf32; with bfloat16 it always does. Measured on an H200: of 6
-    pictures, forward and backward, 10 to 25% less; of 132, 2% more."""
+    """Pictures up to which it pays with products of tf32; with bfloat16 it always does. Measured on an H200 of a layer
+    of 32 filters, forward and backward: of 6 pictures with stride 1, 78 instead of 102 us, and 58 instead of 101 with
+    bfloat16; of 132 with stride 4, 132 instead of 130, and 95 instead of 155."""
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.is_cuda and (len(input) <= self.MOST_TF32 or input.dtype == torch.bfloat16):
+        pays = len(input) <= self.MOST_TF32 or input.dtype == torch.bfloat16
+        if input.is_cuda and pays and not torch.compiler.is_compiling():  # a compiler lays them out by itself
             return self.over_rows(input)
         return super().forward(input)
 
