@@ -35,18 +35,23 @@ def _identities(runs: Sequence[Run]) -> Texts:
 
 def _settings(runs: Sequence[Run]) -> Texts:
     names = dict.fromkeys(name for run in runs for name in run.settings)
-    # Where nothing is annealed, the end of a schedule says the same as its start.
-    annealed = [
-        name
-        for name in names
-        if not name.endswith("_end")
-        or any(run.settings.get(name) != run.settings.get(name.removesuffix("_end")) for run in runs)
-    ]
-    differing = _differing(runs, annealed)
+    differing = _differing(runs, [name for name in names if not _says_nothing_more(name, runs)])
     texts = {name: [setting(name, run.settings.get(name)) for run in runs] for name in differing}
     named = _most_telling(texts)
     rest = ("…",) if len(named) < len(texts) else ()
     return [tuple(texts[name][i] for name in named) + rest for i in range(len(runs))]
+
+
+def _says_nothing_more(name: str, runs: Sequence[Run]) -> bool:
+    """Whether another setting says the same: the start of a schedule, where nothing is annealed, or the number of
+    agents, where there is room for no more of them."""
+
+    def repeats(settings: Mapping[str, Any]) -> bool:
+        if name == "engine.max_agents":
+            return settings.get(name) in (None, 0, settings.get("engine.agents"))
+        return name.endswith("_end") and settings.get(name) == settings.get(name.removesuffix("_end"))
+
+    return all(repeats(run.settings) for run in runs)
 
 
 def _differing(runs: Sequence[Run], names: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.metadata
 import importlib.util
+import math
 import os
 import platform
 import shutil
@@ -16,8 +17,20 @@ _PACKAGES = {"torch": "torch", "ale_py": "ale-py", "gymnasium": "gymnasium", "nu
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, or as many as a container's share of time is worth, rounded up."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, core_quota())))
+
+
+def core_quota(groups: Path = Path("/sys/fs/cgroup")) -> float:
+    """Cores' worth of time that a container's processes may take together; infinite without such a limit."""
+    v2, v1 = [groups / "cpu.max"], [groups / "cpu" / f"cpu.cfs_{name}_us" for name in ("quota", "period")]
+    for files in (v2, v1):
+        with contextlib.suppress(OSError, ValueError):
+            # "max" or -1 of so many microseconds, where there is no limit
+            quota, period = " ".join(file.read_text() for file in files).split()
+            return float(quota) / float(period) if quota not in ("max", "-1") else math.inf
+    return math.inf
 
 
 def multiplies_bf16() -> bool:

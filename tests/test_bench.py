@@ -89,6 +89,31 @@ def test_a_process_that_was_replaced_counts_from_its_own_start() -> None:
     assert dataclasses.astuple(cores) == (1.0, 1.0, 0.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("files", "share"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, math.inf),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, math.inf),
+        ({"cpu.max": "?\n"}, math.inf),
+        ({}, math.inf),
+    ],
+)
+def test_a_containers_share_of_time(tmp_path: Path, files: dict[str, str], share: float) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine.core_quota(tmp_path) == share
+
+
+def test_cores_are_no_more_than_the_share_of_time_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = machine.num_cores()
+    for share, cores in ((0.2, 1), (0.5 + there, there), (math.inf, there), (1.0, 1)):
+        monkeypatch.setattr(machine, "core_quota", lambda share=share: share)
+        assert machine.num_cores() == cores
+
+
 def test_the_machine_in_words_and_as_json() -> None:
     about = machine.describe()
     assert about["cores"] == len(os.sched_getaffinity(0))

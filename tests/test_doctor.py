@@ -70,7 +70,8 @@ def test_a_healthy_machine_has_no_findings() -> None:
         ("note", "video", "`ga3c play --video` cannot be had without imageio-ffmpeg", 'pip install "ga3c[video]"',
          "auto", {"packages": (NO_VIDEO,)}),
         ("warning", "cores", "only one core", "taskset", "auto", {"cores": 1, "load": 0.0}),
-        ("warning", "cores", "the time of 2.5", "--workers 2", "auto", {"core_quota": 2.5}),
+        ("note", "cores", "of 16 cores the container may use the time of 2.5", "raise", "auto",
+         {"cores": 3, "core_quota": 2.5, "load": 0.0}),
         ("note", "cores", "may use 4 of 16 cores", "taskset", "auto", {"cores": 4, "load": 0.0}),
         ("warning", "load", "want 12.0 of 16 cores", "end them", "auto", {"load": 12.0}),
         ("repair", "shared memory", "240 agents need 15 MB of shared memory, but 8 MB are free", "fewer --agents",
@@ -147,24 +148,21 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("files", "quota", "free"),
+    ("files", "free"),
     [
-        ({}, math.inf, math.inf),
-        ({"cpu.max": "max 100000", "memory.max": "max", "memory.current": "5"}, math.inf, math.inf),
-        ({"cpu.max": "250000 100000", "memory.max": "3000", "memory.current": "1000"}, 2.5, 2000.0),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, math.inf, math.inf),
-        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000",
-          "memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "1"}, 0.5, math.inf),
+        ({}, math.inf),
+        ({"memory.max": "max", "memory.current": "5"}, math.inf),
+        ({"memory.max": "3000", "memory.current": "1000"}, 2000.0),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "1"}, math.inf),
     ],
-)  # fmt: skip
-def test_a_containers_limits(
-    files: dict[str, str], quota: float, free: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+)
+def test_what_a_container_leaves_of_its_memory(
+    files: dict[str, str], free: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
     monkeypatch.setattr(reading, "_CGROUP", tmp_path)
-    assert reading._core_quota() == quota
     assert reading._group_free() == free
 
 
@@ -206,13 +204,12 @@ def bottleneck(stage: Stage) -> Bottleneck:
     ("stage", "use", "changes", "command"),
     [
         (None, Use(), {}, "ga3c train ALE/Pong-v5"),
-        (None, Use(), {"core_quota": 4.0}, "ga3c train ALE/Pong-v5 --workers 4 --agents 64"),
-        ("predictors", Use(0.5, 0.5), {}, "ga3c train ALE/Pong-v5 --predictors 2"),
+        ("predictors", Use(0.5, 0.5), {}, "ga3c train ALE/Pong-v5 --predictors 2 --tune"),
         ("predictors", Use(0.5, 0.97), {}, "ga3c train ALE/Pong-v5"),
         ("trainers", Use(0.5, 0.97), {}, "ga3c train ALE/Pong-v5 --fuse"),
-        ("trainers", Use(0.5, 0.5), {"triton": False}, "ga3c train ALE/Pong-v5 --trainers 3"),
+        ("trainers", Use(0.5, 0.5), {"triton": False}, "ga3c train ALE/Pong-v5 --trainers 3 --tune"),
         ("trainers", Use(0.97, 0.5), {"triton": False}, "ga3c train ALE/Pong-v5"),
-        ("agents", Use(0.5, 0.5), {}, "ga3c train ALE/Pong-v5 --agents 480"),
+        ("agents", Use(0.5, 0.5), {}, "ga3c train ALE/Pong-v5 --agents 480 --tune"),
         ("environments", Use(0.5, 0.5), {}, "ga3c train ALE/Pong-v5 --workers 16"),
         ("environments", Use(0.97, 0.5), {}, "ga3c train ALE/Pong-v5"),
     ],

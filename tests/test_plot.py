@@ -113,6 +113,14 @@ def test_a_setting_that_an_older_version_did_not_write_has_its_default(tmp_path:
         ([Config(env=EnvConfig(life_loss=on)) for on in (True, False)], ["life loss on", "life loss off"]),
         ([Config(net=NetConfig(net=net)) for net in ("small", "large")], ["net small", "net large"]),
         (
+            [Config(), Config(engine=EngineConfig(tune="on", max_agents=32))],  # 32 play from the start
+            ["tune off", "tune on"],
+        ),
+        (
+            [Config(), Config(engine=EngineConfig(tune="on", max_agents=64))],
+            ["tune off, max agents 0", "tune on, max agents 64"],
+        ),
+        (
             [Config(), Config(engine=EngineConfig("a3c-cpu", "cpu", agents=4))],
             ["system ga3c", "system a3c-cpu"],
         ),

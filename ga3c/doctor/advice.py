@@ -7,8 +7,8 @@ from ga3c.bottleneck import Bottleneck, Use
 from ga3c.config import Config, DeviceName
 from ga3c.doctor.facts import Facts
 
-_PER_CORE = 16
-"""Agents for each core, as preset `fast` has them for pictures."""
+_NUMBERS = {"--agents", "--predictors", "--trainers"}
+"""What a run looks for by itself, unless one of them is named."""
 _MOST_THREADS = 64
 _MOST_AGENTS = 4096
 
@@ -28,13 +28,10 @@ def suggest(
     use = use or Use()
     flags: dict[str, str] = {} if device == "auto" else {"--device": device}
     reasons: list[str] = []
-    if facts.core_quota < facts.cores:
-        count = max(1, int(facts.core_quota))
-        flags["--workers"] = str(count)
-        flags["--agents"] = str(min(config.engine.agents, _PER_CORE * count))
-        reasons.append(f"processes for the {facts.core_quota:.3g} cores that the container allows")
-    elif found is not None:
+    if found is not None:
         changes, why = _against(found, use, config, facts)
+        if changes.keys() & _NUMBERS:
+            changes["--tune"] = ""  # else what is named stays as it is
         flags |= changes
         reasons += [why] if why else []
     words = ["ga3c", "train", config.env_id, *(word for name, value in flags.items() for word in (name, value) if word)]

@@ -123,7 +123,7 @@ def gather() -> Facts:
         processor=read("the processor", lambda: machine.cpu_model() or "unknown processor", "unknown processor"),
         cores=read("the cores", machine.num_cores, 1),
         cores_there=os.cpu_count() or 1,
-        core_quota=read("the limit of processor time", _core_quota, math.inf),
+        core_quota=read("the limit of processor time", machine.core_quota, math.inf),
         load=read("the load", lambda: os.getloadavg()[0], math.nan),
         bf16=read("the processor's instructions", machine.multiplies_bf16, False),
         memory=memory,
@@ -200,14 +200,6 @@ def _available() -> float:
 
     free = available_memory()
     return math.inf if free >= _NO_LIMIT else float(free)
-
-
-def _core_quota() -> float:
-    """What a control group allows of all processors' time, in cores."""
-    words = _group_words("cpu.max") or _group_words("cpu/cpu.cfs_quota_us") + _group_words("cpu/cpu.cfs_period_us")
-    if len(words) < 2 or words[0] in ("max", "-1"):
-        return math.inf
-    return int(words[0]) / int(words[1])
 
 
 def _group_free() -> float:

@@ -76,14 +76,12 @@ def _packages(facts: Facts, needs: Needs) -> Iterator[Finding]:
 
 
 def _processor(facts: Facts, needs: Needs) -> Iterator[Finding]:
-    usable = min(float(facts.cores), facts.core_quota)
-    if usable <= 1:
+    if facts.cores <= 1:
         problem = "only one core may be used, on which agents, predictors and trainers take turns"
         yield Finding("warning", "cores", problem, "give this process more: by taskset, the container or the scheduler")
-    elif facts.core_quota < facts.cores:
-        problem = f"{facts.cores} cores are seen, but the container may use the time of {facts.core_quota:.3g}"
-        remedy = f"raise its limit, or start no more processes than that: --workers {max(1, int(facts.core_quota))}"
-        yield Finding("warning", "cores", problem, remedy)
+    elif facts.core_quota < facts.cores_there:
+        problem = f"of {facts.cores_there} cores the container may use the time of {facts.core_quota:.3g}"
+        yield Finding("note", "cores", problem, "if that is not meant, raise the container's limit")
     elif facts.cores < facts.cores_there:
         problem = f"this process may use {facts.cores} of {facts.cores_there} cores"
         yield Finding("note", "cores", problem, "if that is not meant, look at taskset, the container or the scheduler")
