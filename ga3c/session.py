@@ -133,8 +133,9 @@ def _device(engine: EngineConfig) -> torch.device:
 
 
 def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) -> list[Sink]:
-    sinks: list[Sink] = [CsvSink(folder.path), TensorBoardSink(folder.events, purge_step)]
-    rules = protocols.short(config.env, envs.is_atari(config.env_id))
+    atari = envs.is_atari(config.env_id)
+    whole_rules, rules = protocols.name(config.env, atari), protocols.short(config.env, atari)
+    sinks: list[Sink] = [CsvSink(folder.path), TensorBoardSink(folder.events, purge_step, whole_rules)]
     names_bottleneck = config.engine.system == "ga3c"  # no part of A3C waits for another
     if ui == "auto":
         ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"

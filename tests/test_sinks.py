@@ -160,6 +160,17 @@ def test_tensorboard_has_every_field(tmp_path: Path) -> None:
     assert "prediction times/queueing p95 ms" in scalars
 
 
+def test_tensorboard_names_the_rules_of_a_score(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path, rules="no-op starts")
+    sink.write(make_snapshot(1), [])
+    sink.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    described = {tag: metadata.summary_description for tag, metadata in events.summary_metadata.items()}
+    text = "Raw scores, no-op starts"
+    assert described == {TAGS["score"]: text, TAGS["best_score"]: text}
+
+
 def test_tensorboard_skips_nan(tmp_path: Path) -> None:
     sink = TensorBoardSink(tmp_path)
     sink.write(make_snapshot(1, score=math.nan), [])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
-from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata  # type: ignore[import-untyped]
 from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
 
 from ga3c import account
@@ -59,13 +59,17 @@ for _part in account.PARTS:
     TAGS |= {f"{_part}_{figure}_ms": f"{_stage} times/{_what} {figure} ms" for figure in account.Spread._fields}
 """The tag of each snapshot field that is shown: its group of charts, then its name there."""
 
+_SCORES = {TAGS["score"], TAGS["best_score"]}
 _FLUSH_SECONDS = 5.0  # what a killed run may lose
 
 
 class TensorBoardSink:
-    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it."""
+    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it.
 
-    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
+    The `rules` that scores are made under are the description that their charts offer."""
+
+    def __init__(self, folder: Path, purge_step: int | None = None, rules: str = "") -> None:
+        self._rules = SummaryMetadata(summary_description=f"Raw scores, {rules}") if rules else None
         self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
         if purge_step is not None:
             # TensorBoard drops from the session's step on; the point at the checkpoint itself stays, as in the CSV.
@@ -74,7 +78,11 @@ class TensorBoardSink:
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         numbers = snapshot.numbers()
         values = {tag: float(numbers[name]) for name, tag in TAGS.items()}
-        shown = [Summary.Value(tag=tag, simple_value=x) for tag, x in values.items() if not math.isnan(x)]
+        shown = [
+            Summary.Value(tag=tag, simple_value=x, metadata=self._rules if tag in _SCORES else None)
+            for tag, x in values.items()
+            if not math.isnan(x)
+        ]
         self._add(Event(step=snapshot.steps, summary=Summary(value=shown)))
 
     def message(self, text: str) -> None:
