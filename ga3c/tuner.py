@@ -128,7 +128,8 @@ programs come and go: what is to be compared is best measured side by side."""
 _BREAK = 0.25
 """When two windows of the accepted setting differ so much from those before, what was measured until then is void."""
 _HALF_LIFE = 60
-"""A window counts half after so many others, as what is fast may change too."""
+"""A window counts half after so many others, as what is fast may change too; and what had too much lag may be tried
+again."""
 _LEAST_GAIN = 0.005
 """A setting that is better by less is not worth a change."""
 _SURE = 0.3
@@ -179,10 +180,14 @@ class Climber:
         """How much more is asked of a candidate than at first."""
         self._in_peace = 0
         """Windows of the accepted setting in a row."""
-        self._too_old: set[Setting] = set()
+        self._count = 0
+        """Windows so far."""
+        self._too_old: dict[Setting, int] = {}
+        """Settings that were above the ceiling, and which window said so last."""
 
     def observe(self, window: Window) -> Decision:
         self._windows = [*self._windows[-4 * _HALF_LIFE :], window]
+        self._count += 1
         self._patience += 1 / _COOLING
         self._in_peace = self._in_peace + 1 if window.setting == self._accepted else 0
         if math.isnan(self._lag_limit) and not math.isnan(window.lag):
@@ -216,7 +221,7 @@ class Climber:
 
     def _retreat(self, window: Window) -> Decision:
         """The next window is of a setting that is known to be below the ceiling, or at least lower."""
-        self._too_old.add(window.setting)
+        self._too_old[window.setting] = self._count
         why = f"its lag of {window.lag:.4g} is above {self._lag_limit:.4g}"
         if window.setting != self._accepted:
             return Decision("rejected", why, self._accepted, self._accepted)
@@ -231,12 +236,14 @@ class Climber:
 
     def _is_below(self, setting: Setting) -> bool:
         """Whether a setting that was measured keeps to the ceiling with room for noise."""
-        lags = [w.lag for w in self._windows if w.setting == setting and not math.isnan(w.lag)]
+        lags = [w.lag for w in self._windows[-_HALF_LIFE:] if w.setting == setting and not math.isnan(w.lag)]
         return bool(lags) and sum(lags) / len(lags) <= _LAG_MARGIN * self._lag_limit and not self._may_exceed(setting)
 
     def _may_exceed(self, setting: Setting) -> bool:
-        """Lag grows with all three numbers: what has no less of any than a setting that was too old is no better."""
-        return any(all(n >= m for n, m in zip(setting, old, strict=True)) for old in self._too_old)
+        """Lag grows with all three numbers: what has no less of any than a setting that was too old is no better. That
+        is held against it for a while only, since it may have come of something else that ran here then."""
+        recent = [old for old, count in self._too_old.items() if self._count - count < _HALF_LIFE]
+        return any(all(n >= m for n, m in zip(setting, old, strict=True)) for old in recent)
 
     def _forget_what_is_void(self) -> None:
         """Begins anew where the run has become another: a different level of the game, or of what else runs here."""

@@ -151,6 +151,22 @@ def test_what_is_too_old_is_left_at_once_and_not_come_back_to() -> None:
     assert len(seen) <= 8
 
 
+def test_what_was_too_old_for_another_reason_is_tried_again_in_time() -> None:
+    """Two trainers are much faster, but something else ran on the machine while they were tried first."""
+    tuner, noise = Climber(Space((16,), (1,), (1, 2)), Setting(16, 1, 1), lag_limit=10.0), random.Random(1)
+    following, tried = Setting(16, 1, 1), []
+    for number in range(80):
+        if following.trainers == 2:
+            tried.append(number)
+        lag = 12.0 if following.trainers == 2 and len(tried) == 1 else 8.0
+        tps = (150.0 if following.trainers == 2 else 100.0) * noise.uniform(0.95, 1.05)
+        decision = tuner.observe(Window(following, tps, 500, lag))
+        following = decision.next
+    assert tried[0] < 5
+    assert tried[1] >= tried[0] + 60
+    assert decision.accepted == Setting(16, 1, 2)
+
+
 def test_from_two_agents_ten_minutes_are_enough_for_nine_tenths_of_the_best() -> None:
     """Any number of agents up to 32, windows of 15 s with 8% of noise and 3 s between, and no ceiling named."""
     space = Space(numbers(32), (1, 2), (1, 2))
