@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import tyro
 
-from ga3c.config import EngineConfig, TuneName
+from ga3c.config import EngineConfig, NetConfig, TuneName
 
 STYLE = (tyro.conf.OmitArgPrefixes,)
 
@@ -55,7 +55,9 @@ def parse(
     arguments = spelled_out(arguments)
     flags = [a for a in arguments if a not in ("-h", "--help")]
     first = tyro.cli(kind, args=flags, prog=prog, config=STYLE)
-    base = session.base_config(first.env_id, first.preset, first.engine.device, first.engine.system)
+    named = getattr(first, "net", None)
+    net = named.net if isinstance(named, NetConfig) else "auto"
+    base = session.base_config(first.env_id, first.preset, first.engine.device, first.engine.system, net)
     of_kind: Any = kind  # a dataclass, which a protocol cannot say
     shared = {f.name for f in dataclasses.fields(of_kind)} & {f.name for f in dataclasses.fields(base)}
     defaults = kind(**{name: getattr(base, name) for name in shared})

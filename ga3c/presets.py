@@ -12,6 +12,7 @@ from ga3c.config import (
     EnvConfig,
     LearnConfig,
     NetConfig,
+    NetName,
     RunConfig,
     SystemName,
 )
@@ -25,13 +26,14 @@ def needs_cuda(system: SystemName) -> bool:
     return system in GPU_SYSTEMS
 
 
-def base(preset: Preset, spec: EnvSpec, on_cuda: bool) -> Config:
-    """The settings that hold for this environment and device unless a flag says otherwise."""
+def base(preset: Preset, spec: EnvSpec, on_cuda: bool, net: NetName = "auto") -> Config:
+    """The settings that hold for this environment, device and network unless a flag says otherwise."""
     if preset == "paper":
         return paper(spec)
-    if spec.is_picture:
-        return fast_pictures(spec, on_cuda)
-    return fast_vectors(spec)
+    if not spec.is_picture:
+        return fast_vectors(spec)
+    config = fast_pictures(spec, on_cuda)
+    return for_memory(config) if net.endswith("-lstm") else config
 
 
 def paper(spec: EnvSpec) -> Config:
@@ -114,6 +116,12 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         ),
         run=RunConfig(steps=20_000_000 if on_cuda else 2_500_000),
     )
+
+
+def for_memory(config: Config) -> Config:
+    """The same with smaller steps, for a network whose core saturates: by those for others it learns within its first
+    hundred updates to answer each picture alike, and never gets out of that."""
+    return dataclasses.replace(config, learn=dataclasses.replace(config.learn, learning_rate=2e-4))
 
 
 def fast_vectors(spec: EnvSpec) -> Config:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets, protocols, tuning
 from ga3c.a3c.system import A3c
-from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, SystemName, Ui
+from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, NetName, SystemName, Ui
 from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
@@ -24,13 +24,15 @@ from ga3c.sinks.tensorboard import TensorBoardSink
 from ga3c.stats import WINDOW
 
 
-def base_config(env_id: str, preset: presets.Preset, device_name: str, system: SystemName = "ga3c") -> Config:
-    """The preset's settings for an environment, a device and a system."""
+def base_config(
+    env_id: str, preset: presets.Preset, device_name: str, system: SystemName = "ga3c", net: NetName = "auto"
+) -> Config:
+    """The preset's settings for an environment, a device, a system and a network."""
     spec = envs.describe(env_id, EnvConfig(), raw_screens=False)
     if system != "ga3c":
         # The same on a CPU and a GPU, so that the A3C systems differ in nothing but where their models live.
-        return presets.for_a3c(presets.base(preset, spec, on_cuda=False), system)
-    return presets.base(preset, spec, on_cuda=device.choose(device_name).type == "cuda")
+        return presets.for_a3c(presets.base(preset, spec, on_cuda=False, net=net), system)
+    return presets.base(preset, spec, device.choose(device_name).type == "cuda", net)
 
 
 def train(config: Config, out: Path | None, ui: Ui) -> None:

@@ -187,6 +187,14 @@ def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults(
     assert parse_train(["CartPole-v1", "--reuse", "2"]).learn.reuse == 2
 
 
+def test_a_preset_heeds_the_network() -> None:
+    plain, remembers = (parse_train(["ALE/Pong-v5", *words]).learn for words in ([], ["--net", "small-lstm"]))
+    assert (plain.learning_rate, remembers.learning_rate) == (5e-4, 2e-4)
+    assert dataclasses.replace(remembers, learning_rate=plain.learning_rate) == plain
+    assert parse_train(["--net", "small-lstm", "--learning-rate", "3e-4"]).learn.learning_rate == 3e-4
+    assert parse_train(["--net", "small-lstm", "--preset", "paper"]).learn.learning_rate == 3e-4
+
+
 def test_training_tunes_itself_unless_its_numbers_are_given() -> None:
     assert parse_train(["CartPole-v1"]).engine.tune == "on"
     assert parse_train(["CartPole-v1", "--preset", "paper"]).engine.tune == "on"
