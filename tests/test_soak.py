@@ -95,11 +95,16 @@ def test_memory_that_grows_is_seen() -> None:
 
 
 def test_an_interrupt_is_noted_and_a_second_one_raised() -> None:
-    with soak._interrupts_noted() as interrupted:
-        signal.raise_signal(signal.SIGINT)
-        assert interrupted.is_set()
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    try:
+        with soak._interrupts_noted() as interrupted:
             signal.raise_signal(signal.SIGINT)
+            assert interrupted.is_set()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_acting_ends_with_an_error_where_nobody_makes_room(in_threads: Callable[..., list[threading.Thread]]) -> None:
