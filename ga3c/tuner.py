@@ -237,13 +237,17 @@ class Climber:
     def _is_below(self, setting: Setting) -> bool:
         """Whether a setting that was measured keeps to the ceiling with room for noise."""
         lags = [w.lag for w in self._windows[-_HALF_LIFE:] if w.setting == setting and not math.isnan(w.lag)]
-        return bool(lags) and sum(lags) / len(lags) <= _LAG_MARGIN * self._lag_limit and not self._may_exceed(setting)
+        keeps = bool(lags) and sum(lags) / len(lags) <= _LAG_MARGIN * self._lag_limit
+        return keeps and not self._may_exceed(setting, self._lately_too_old())
 
-    def _may_exceed(self, setting: Setting) -> bool:
-        """Lag grows with all three numbers: what has no less of any than a setting that was too old is no better. That
-        is held against it for a while only, since it may have come of something else that ran here then."""
-        recent = [old for old, count in self._too_old.items() if self._count - count < _HALF_LIFE]
-        return any(all(n >= m for n, m in zip(setting, old, strict=True)) for old in recent)
+    def _lately_too_old(self) -> list[Setting]:
+        """Lag is held against a setting for a while only: it may have come of something else that ran here then."""
+        return [old for old, count in self._too_old.items() if self._count - count < _HALF_LIFE]
+
+    @staticmethod
+    def _may_exceed(setting: Setting, too_old: Sequence[Setting]) -> bool:
+        """Lag grows with all three numbers: what has no less of any than a setting that was too old is no better."""
+        return any(all(n >= m for n, m in zip(setting, old, strict=True)) for old in too_old)
 
     def _forget_what_is_void(self) -> None:
         """Begins anew where the run has become another: a different level of the game, or of what else runs here."""
@@ -262,8 +266,10 @@ class Climber:
         """The accepted setting first, then all within reach of it that may be tried."""
         here = self._accepted
         near = [_within_reach(levels, n) for levels, n in zip(self._space.levels, here, strict=True)]
-        others = map(Setting._make, itertools.product(*near))
-        return [here, *(setting for setting in others if setting != here and not self._may_exceed(setting))]
+        others = [setting for setting in map(Setting._make, itertools.product(*near)) if setting != here]
+        if too_old := self._lately_too_old():
+            others = [setting for setting in others if not self._may_exceed(setting, too_old)]
+        return [here, *others]
 
     def _estimate(self, settings: Sequence[Setting]) -> _Estimate:
         """Of settings whose first is the accepted one."""
@@ -287,7 +293,7 @@ class Climber:
         logs: dict[Setting, list[float]] = {}
         for window in self._windows:
             logs.setdefault(window.setting, []).append(math.log(max(window.tps, 1e-9)))
-        squares = sum(len(some) * float(np.var(some)) for some in logs.values())
+        squares = sum(len(some) * float(np.var(some)) for some in logs.values() if len(some) > 1)
         freedom = sum(len(some) - 1 for some in logs.values())
         return max(_LEAST_NOISE, math.sqrt((_NOISE_WEIGHT * _NOISE**2 + squares) / (_NOISE_WEIGHT + freedom)))
 
