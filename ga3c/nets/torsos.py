@@ -36,7 +36,7 @@ class PixelConv(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         pays = len(input) <= self.MOST_TF32 or input.dtype == torch.bfloat16
-        if input.is_cuda and pays and not torch.compiler.is_compiling():  # a compiler lays them out by itself
+        if input.is_cuda and pays and not torch.compiler.is_compiling():  # compiled, it did not pay
             return self.over_rows(input)
         return super().forward(input)
 
