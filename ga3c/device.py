@@ -158,7 +158,7 @@ class Lane:
         """The device's scheduler prefers the work of an `urgent` lane. A lane that `fuses` compiles what it is told to
         on a CUDA device."""
         self.device = device
-        self._fuses = fuses and device.type == "cuda"
+        self.fuses = fuses and device.type == "cuda"
         self.generator = torch.Generator(device).manual_seed(seed)
         self._stream: Any = None
         self._pool: Any = None
@@ -180,7 +180,7 @@ class Lane:
 
     def fuse(self, function: Callable[P, R]) -> Callable[P, R]:
         """The same function of tensors in fewer, larger kernels where that was asked for."""
-        if not self._fuses:
+        if not self.fuses:
             return function
         if not machine.has_triton() or machine.compiler() is None:
             raise UserError(

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,9 @@ from torch import Tensor, nn
 from ga3c.config import LearnConfig
 from ga3c.learn.optimisers import make_optimiser
 from ga3c.nets.network import Network
+
+LARGE = 1_000_000
+"""Numbers of a parameter from which on its gradient is better left where it is than copied."""
 
 
 class Model:
@@ -35,9 +39,9 @@ class Model:
         with self._lock:
             self._version += count
 
-    def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Changes the shared weights by a gradient [P]."""
-        self.optimiser.step(gradient, learning_rate)
+    def step(self, pieces: Sequence[Tensor], learning_rate: Tensor) -> None:
+        """Changes the shared weights by a gradient [P] in pieces."""
+        self.optimiser.step(pieces, learning_rate)
         if self._halved is not None:
             self._halved.copy_(self.weights)
 
@@ -119,8 +123,24 @@ class Model:
 def flat_gradient(loss: Tensor, network: Network) -> Tensor:
     """The gradient of a loss in the order of `Model.weights`, [P]. One copy, where `backward` would add up the
     gradient of each parameter by itself."""
-    gradients = torch.autograd.grad(loss, list(network.parameters()))
-    return torch.cat([_laid_out(gradient).flatten() for gradient in gradients])
+    return torch.cat(_gradients(loss, network))
+
+
+def gradient_in_pieces(loss: Tensor, network: Network) -> list[Tensor]:
+    """The same without a copy of what is large: that is a piece by itself, and what lies between two such another."""
+    pieces, between = [], []
+    for gradient in _gradients(loss, network):
+        if gradient.numel() < LARGE:
+            between.append(gradient)
+            continue
+        pieces += [torch.cat(between), gradient] if between else [gradient]
+        between = []
+    return [*pieces, torch.cat(between)] if between else pieces
+
+
+def _gradients(loss: Tensor, network: Network) -> list[Tensor]:
+    """By parameter, each as it lies in memory, flat."""
+    return [_laid_out(gradient).flatten() for gradient in torch.autograd.grad(loss, list(network.parameters()))]
 
 
 def _room(tensor: Tensor) -> int:

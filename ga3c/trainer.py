@@ -15,7 +15,7 @@ from ga3c.config import LearnConfig
 from ga3c.device import Lane
 from ga3c.learn.losses import Loss, actor_critic_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
-from ga3c.model import Model, flat_gradient
+from ga3c.model import Model, flat_gradient, gradient_in_pieces
 from ga3c.queues import TrainingQueue
 from ga3c.seats import Seats
 from ga3c.stats import MEASURED_ON_DEVICE, Stats, Update
@@ -189,8 +189,7 @@ class Trainer(threading.Thread):
         row = self._table[number]
         learning_rate, entropy_weight = row[-2:].view(torch.float64).float().unbind()
         loss = self._loss(row[:-2], entropy_weight)
-        gradient = flat_gradient(loss.total, self._network)
-        norm = self._apply(gradient, learning_rate)
+        norm = self._apply(self._gradient(loss.total), learning_rate)
         torch.stack((loss.total.detach(), loss.policy, loss.value, loss.entropy, norm), out=self._reports[number])
 
     def _loss_of(self, blocks: Tensor, entropy_weight: Tensor) -> Loss:
@@ -219,10 +218,17 @@ class Trainer(threading.Thread):
         self._gathering += time.monotonic_ns() - begin
         return batch
 
-    def _clip_and_step(self, gradient: Tensor, learning_rate: Tensor) -> Tensor:
+    def _gradient(self, loss: Tensor) -> list[Tensor]:
+        """In pieces that follow each other. Where nothing is fused, each would cost a launch of every operation, which
+        is more than a copy saves."""
+        if self._lane.fuses:
+            return gradient_in_pieces(loss, self._network)
+        return [flat_gradient(loss, self._network)]
+
+    def _clip_and_step(self, pieces: list[Tensor], learning_rate: Tensor) -> Tensor:
         """Changes the shared weights, and gives the norm of the gradient as it was."""
-        norm = clip_by_global_norm_(gradient, self._config.clip_norm)
-        self._model.step(gradient, learning_rate)
+        norm = clip_by_global_norm_(pieces, self._config.clip_norm)
+        self._model.step(pieces, learning_rate)
         return norm
 
     def _capture(self, late: bool) -> dict[int, Callable[[], None]]:

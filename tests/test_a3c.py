@@ -116,8 +116,8 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
         trainer._rates = lambda: (0.0, 0.01)
     central: list[Tensor] = []
 
-    def record(gradient: Tensor, learning_rate: Tensor) -> Tensor:
-        central.append(gradient.clone())
+    def record(pieces: list[Tensor], learning_rate: Tensor) -> Tensor:
+        central.append(torch.cat(pieces))
         return torch.zeros(())
 
     engine.trainers[0]._apply = record
@@ -133,7 +133,7 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
     learner._board.progress[0] = 1.0  # the end of the schedule: a rate of 0
     own: list[Tensor] = []
     monkeypatch.setattr(
-        learner_module, "clip_by_global_norm_", lambda gradient, _: own.append(gradient.clone()) or torch.zeros(())
+        learner_module, "clip_by_global_norm_", lambda pieces, _: own.append(torch.cat(pieces)) or torch.zeros(())
     )
     learner._config = dataclasses.replace(still, entropy_weight_end=0.01)
     with learner._lane.active():
@@ -179,7 +179,7 @@ board = Board(mmap.mmap(fd, 0), learners)
 model.attach(board, board.model, learner)
 for line in sys.stdin:
     gradient = torch.sin(torch.arange(len(model.weights)) + float(line))
-    model.optimiser.step(gradient, torch.tensor(1e-2))
+    model.optimiser.step([gradient], torch.tensor(1e-2))
     model.count_updates(1)
     print(model.version, flush=True)
 """
@@ -211,7 +211,7 @@ def test_updates_of_several_processes_all_land(optimiser: Any) -> None:
             process.stdin.write(f"{turn}\n")
             process.stdin.flush()
             assert process.stdout.readline() == f"{turn + 1}\n", "somebody's update is not counted"
-            alone.optimiser.step(torch.sin(torch.arange(len(alone.weights)) + float(turn)), torch.tensor(1e-2))
+            alone.optimiser.step([torch.sin(torch.arange(len(alone.weights)) + float(turn))], torch.tensor(1e-2))
     finally:
         for process in processes:
             process.communicate()
@@ -255,13 +255,13 @@ def test_one_process_loses_nothing(tmp_path: Path, wait_until: Callable[..., Non
 def test_a_model_moves_with_what_it_holds() -> None:
     spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
     model = Model(nets.build(spec, NetConfig()), LearnConfig(optimiser="adam"), CPU)
-    model.optimiser.step(torch.randn(len(model.weights)), torch.tensor(0.1))
+    model.optimiser.step([torch.randn(len(model.weights))], torch.tensor(0.1))
     before, memory = model.state(), torch.full((model.size,), torch.nan)
     model.live_in(memory, bring=True)
     assert all(torch.equal(value, before[name]) for name, value in model.state().items())
     other = Model(nets.build(spec, NetConfig()), LearnConfig(optimiser="adam"), CPU)
     other.live_in(memory, bring=False)
-    other.optimiser.step(torch.randn(len(model.weights)), torch.tensor(0.1))
+    other.optimiser.step([torch.randn(len(model.weights))], torch.tensor(0.1))
     assert not torch.equal(model.weights, before_weights(before, model))
     assert all(torch.equal(value, other.state()[name]) for name, value in model.state().items())
     network, weights = model.local(CPU)

@@ -390,8 +390,8 @@ def test_an_update_never_reads_back(config: LearnConfig, steps: int) -> None:
         config,
     )
     gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss.total, list(head.parameters()))])
-    clip_by_global_norm_(gradient, 0.5)
+    clip_by_global_norm_([gradient], 0.5)
     weights = torch.empty_like(gradient)
-    make_optimiser(config, weights).step(gradient, empty())
+    make_optimiser(config, weights).step([gradient], empty())
     assert weights.is_meta
     assert gradient.shape == weights.shape == (4 * 8 + 4,)

@@ -13,7 +13,7 @@ from ga3c import nets
 from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.envs.spec import EnvSpec
 from ga3c.learn.optimisers import make_optimiser
-from ga3c.model import Model, flat_gradient
+from ga3c.model import Model, flat_gradient, gradient_in_pieces
 
 CPU = torch.device("cpu")
 SPEC = EnvSpec("toy", "gym", (3,), "float32", (3,), 1, 4, 1, False, 30.0)
@@ -64,6 +64,25 @@ def test_a_gradient_is_new_each_time() -> None:
     assert torch.equal(flat_gradient(loss(network), network), once)
     assert torch.equal(second, once)
     assert not second.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("large", "sizes"),
+    [
+        (1, [384, 128, 16_384, 128, 512, 4, 128, 1]),  # the parameters of an mlp on three numbers
+        (300, [384, 128, 16_384, 128, 512, 133]),
+        (400, [512, 16_384, 128, 512, 133]),
+        (10**9, [17_669]),
+    ],
+)
+def test_a_gradient_in_pieces_follows_the_weights(
+    large: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ga3c.model.LARGE", large)
+    network = make_model().learner()
+    pieces = gradient_in_pieces(loss(network), network)
+    assert [piece.numel() for piece in pieces] == sizes
+    assert torch.equal(torch.cat(pieces), flat_gradient(loss(network), network))
 
 
 def plain_copy(model: Model) -> nets.Network:
@@ -166,7 +185,7 @@ def test_with_bf16_weights_and_gradients_keep_32_bits(optimiser: Optimiser) -> N
         gradient = flat_gradient(loss(network), network)
         gradients[precision] = gradient.clone()
         before = model.weights.clone()
-        model.optimiser.step(gradient, torch.tensor(1e-5))  # too small a step for a weight of 8 bits
+        model.optimiser.step([gradient], torch.tensor(1e-5))  # too small a step for a weight of 8 bits
         assert gradient.dtype == model.weights.dtype == torch.float32
         assert all(parameter.dtype == torch.float32 for parameter in network.parameters())
         moved = before != model.weights
@@ -183,7 +202,7 @@ def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners(
     model = make_model(net=NetConfig(precision=precision))
     reader, learner, other = model.reader(), model.learner(), model.learner()
     before = reader(OBSERVATIONS)[0].clone()
-    model.step(flat_gradient(loss(learner), learner), torch.tensor(0.1))
+    model.step([flat_gradient(loss(learner), learner)], torch.tensor(0.1))
     after = reader(OBSERVATIONS)[0]
     assert not torch.allclose(before, after)
     assert torch.equal(after, learner(OBSERVATIONS)[0])
@@ -213,7 +232,7 @@ def test_an_update_between_forward_and_backward_is_no_error() -> None:
     model = make_model()
     one, other = model.learner(), model.learner()
     pending = loss(one)
-    model.optimiser.step(flat_gradient(loss(other), other), torch.tensor(0.1))
+    model.optimiser.step([flat_gradient(loss(other), other)], torch.tensor(0.1))
     gradient = flat_gradient(pending, one)
     assert torch.isfinite(gradient).all()
     assert gradient.abs().sum() > 0
@@ -228,8 +247,8 @@ def test_interleaved_learners_make_the_steps_of_one(optimiser: Optimiser) -> Non
     for step in range(12):
         network = learners[(step * step) % 3]
         gradient = flat_gradient(loss(network, scale=1.0 + step), network)
-        reference.step(gradient.clone(), torch.tensor(0.01))
-        model.optimiser.step(gradient, torch.tensor(0.01))
+        reference.step([gradient.clone()], torch.tensor(0.01))
+        model.optimiser.step([gradient], torch.tensor(0.01))
         model.count_updates(1)
     assert torch.equal(model.weights, weights)
     assert model.version == 12
@@ -257,7 +276,7 @@ def test_trainers_in_threads_all_move_the_weights(in_threads: Callable[..., list
         gradient = torch.empty_like(model.weights)
         for _ in range(steps):
             gradient.fill_(1.0)
-            model.optimiser.step(gradient, torch.tensor(1e-3))
+            model.optimiser.step([gradient], torch.tensor(1e-3))
 
     for thread in in_threads(threads, train):
         thread.join(30)
@@ -272,7 +291,7 @@ def test_trainers_in_threads_all_move_the_weights(in_threads: Callable[..., list
 def test_state_goes_to_another_model_and_back(optimiser: Optimiser) -> None:
     model = make_model(optimiser)
     network = model.learner()
-    model.optimiser.step(flat_gradient(loss(network), network), torch.tensor(0.1))
+    model.optimiser.step([flat_gradient(loss(network), network)], torch.tensor(0.1))
     state = model.state()
     assert {name.partition(".")[0] for name in state} == {"network", "optimiser"}
 
@@ -293,7 +312,7 @@ def test_filters_are_saved_as_torch_has_them() -> None:
     """Whoever reads the weights of a checkpoint need not know how filters lie in memory: out, in, height, width."""
     model, other = make_model("adam", PICTURES), make_model("adam", PICTURES)
     network = model.learner()
-    model.optimiser.step(flat_gradient(loss(network, observations=PIXELS), network), torch.tensor(0.01))
+    model.optimiser.step([flat_gradient(loss(network, observations=PIXELS), network)], torch.tensor(0.01))
     state = model.state()
     assert [tuple(value.shape) for value in state.values() if value.dim() == 4] == [(16, 3, 8, 8), (32, 16, 4, 4)]
     assert all(value.is_contiguous() for value in state.values())

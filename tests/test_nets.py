@@ -117,12 +117,14 @@ def test_the_way_of_a_gpu_through_the_first_layer_gives_the_same(stride: int) ->
     layer = PixelConv(4, 16, 8, stride).double()
     pictures = torch.rand(3, 4, 50, 37, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
     results = []
-    for way in (nn.Conv2d.forward, PixelConv.over_rows):
+    for way in (nn.Conv2d.forward, PixelConv.over_rows, PixelConv.over_patches):
         features = way(layer, pictures)
         gradients = torch.autograd.grad(features.square().sum(), list(layer.parameters()))
         results.append((features.detach(), *gradients))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other)
+    plain, *others = results
+    for other in others:
+        for one, same in zip(plain, other, strict=True):
+            torch.testing.assert_close(one, same)
 
 
 @pytest.mark.gpu

@@ -27,7 +27,7 @@ def start(size: int = 6) -> Tensor:
 
 def run(optimiser: Optimiser, steps: list[Tensor]) -> None:
     for gradient in steps:
-        optimiser.step(gradient.clone(), torch.tensor(LEARNING_RATE))
+        optimiser.step([gradient.clone()], torch.tensor(LEARNING_RATE))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1e-5])
@@ -62,7 +62,7 @@ def test_rmsprop_epsilon_is_inside_the_root() -> None:
     """With a forgotten start and a tiny gradient the step is g / sqrt(epsilon), not g / epsilon."""
     weights = torch.zeros(1)
     optimiser = RMSProp(weights, 0.0, 0.01)
-    optimiser.step(torch.tensor([1e-6]), torch.tensor(1.0))
+    optimiser.step([torch.tensor([1e-6])], torch.tensor(1.0))
     assert weights.item() == pytest.approx(-1e-6 / 0.1)
 
 
@@ -94,6 +94,18 @@ def test_state_resumes_exactly_and_in_place(config: LearnConfig) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGS)
+def test_a_gradient_in_pieces_is_the_same_gradient(config: LearnConfig) -> None:
+    whole, parts = start(), start()
+    one, other = make_optimiser(config, whole), make_optimiser(config, parts)
+    run(one, gradients(10))
+    for gradient in gradients(10):
+        other.step(gradient.split([3, 1, 2]), torch.tensor(LEARNING_RATE))
+    assert torch.equal(whole, parts)
+    for name, tensor in one.state().items():
+        assert torch.equal(tensor, other.state()[name])
+
+
+@pytest.mark.parametrize("config", CONFIGS)
 def test_weights_that_require_gradients_move_in_place(config: LearnConfig) -> None:
     weights = start().requires_grad_()
     address = weights.data_ptr()
@@ -114,7 +126,7 @@ def test_trainers_do_not_corrupt_each_other(config: LearnConfig) -> None:
 
     def train() -> None:
         for _ in range(num_steps):
-            optimiser.step(signs.clone(), torch.tensor(0.01))
+            optimiser.step([signs.clone()], torch.tensor(0.01))
 
     threads = [threading.Thread(target=train) for _ in range(num_threads)]
     for thread in threads:
@@ -128,7 +140,7 @@ def test_trainers_do_not_corrupt_each_other(config: LearnConfig) -> None:
 
 def test_make_optimiser_follows_the_config() -> None:
     rmsprop = make_optimiser(LearnConfig(rmsprop_decay=0.5, optimiser_epsilon=0.25), weights := torch.zeros(1))
-    rmsprop.step(torch.tensor([1.0]), torch.tensor(1.0))
+    rmsprop.step([torch.tensor([1.0])], torch.tensor(1.0))
     assert isinstance(rmsprop, RMSProp)
     assert weights.item() == pytest.approx(-1.0 / math.sqrt(1.25))
     assert isinstance(make_optimiser(LearnConfig(optimiser="adam"), weights), Adam)
@@ -137,11 +149,18 @@ def test_make_optimiser_follows_the_config() -> None:
 @pytest.mark.parametrize(("max_norm", "scale"), [(0.0, 1.0), (2.5, 0.5), (5.0, 1.0), (50.0, 1.0)])
 def test_clip_by_global_norm(max_norm: float, scale: float) -> None:
     gradient = torch.tensor([3.0, -4.0])
-    assert clip_by_global_norm_(gradient, max_norm).item() == pytest.approx(5.0)
+    assert clip_by_global_norm_([gradient], max_norm).item() == pytest.approx(5.0)
     assert gradient.tolist() == pytest.approx([3.0 * scale, -4.0 * scale])
+
+
+@pytest.mark.parametrize(("max_norm", "scale"), [(0.0, 1.0), (6.5, 0.5), (13.0, 1.0)])
+def test_clip_is_by_the_norm_of_all_pieces(max_norm: float, scale: float) -> None:
+    pieces = [torch.tensor([3.0, -4.0]), torch.tensor([12.0])]
+    assert clip_by_global_norm_(pieces, max_norm).item() == pytest.approx(13.0)
+    assert torch.cat(pieces).tolist() == pytest.approx([3.0 * scale, -4.0 * scale, 12.0 * scale])
 
 
 def test_clip_leaves_a_zero_gradient() -> None:
     gradient = torch.zeros(3)
-    assert clip_by_global_norm_(gradient, 0.5).item() == 0.0
+    assert clip_by_global_norm_([gradient], 0.5).item() == 0.0
     assert gradient.tolist() == [0.0] * 3

@@ -170,7 +170,7 @@ def test_all_learners_step_one_model(
             if not isinstance(placement, RoundTrip):
                 placement.fetch()  # it has its weights after an update
             placement.lane.finish()
-        alone.optimiser.step(gradient, torch.tensor(1e-2))
+        alone.optimiser.step([gradient], torch.tensor(1e-2))
         own = torch.cat([p.detach().flatten() for p in placement.network.parameters()]).cpu()
         torch.testing.assert_close(own, alone.weights, rtol=1e-4, atol=1e-5)
     for name, tensor in alone.state().items():

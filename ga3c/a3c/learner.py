@@ -198,7 +198,7 @@ class Learner:
         first, last = self._states[0], self._states[-1]
         if first is not None and last is not None:
             first.copy_(last.detach())  # the next rollout goes on from it
-        norm = clip_by_global_norm_(self._gradient, self._config.clip_norm)
+        norm = clip_by_global_norm_([self._gradient], self._config.clip_norm)
         measured = (loss.total.detach(), loss.policy, loss.value, loss.entropy, norm)
         torch.stack(measured, out=self._measured.device)
         self._measured.down()

@@ -63,7 +63,7 @@ class Beside(Placement):
         self._weights.copy_(self.model.weights)
 
     def apply(self, gradient: Tensor, learning_rate: float) -> None:
-        self.model.optimiser.step(gradient, self._rate(learning_rate, self.lane.device))
+        self.model.optimiser.step([gradient], self._rate(learning_rate, self.lane.device))
         self.lane.finish()
 
 
@@ -82,7 +82,7 @@ class GradientsHome(Placement):
     def apply(self, gradient: Tensor, learning_rate: float) -> None:
         self._gradient.copy_(gradient, non_blocking=True)
         self.lane.finish()
-        self.model.optimiser.step(self._gradient, self._rate(learning_rate, self._gradient.device))
+        self.model.optimiser.step([self._gradient], self._rate(learning_rate, self._gradient.device))
 
 
 class RoundTrip(Placement):
@@ -106,7 +106,7 @@ class RoundTrip(Placement):
 
     def apply(self, gradient: Tensor, learning_rate: float) -> None:
         self._bring()
-        self._own.optimiser.step(gradient, self._rate(learning_rate, self.lane.device))
+        self._own.optimiser.step([gradient], self._rate(learning_rate, self.lane.device))
         self.model.memory.copy_(self._memory, non_blocking=True)
         self.lane.finish()
 

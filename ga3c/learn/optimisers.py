@@ -1,8 +1,11 @@
 """Optimisers over one flat tensor of weights, which several trainers step at once without a lock, as in the paper.
 
 Each `step` belongs to its caller alone but for the weights and the statistics: what it needs besides it allocates.
-Everything stays on the device, in place, so that a CUDA graph can hold it.
+Everything stays on the device, in place, so that a CUDA graph can hold it. A gradient [P] comes in pieces that follow
+each other, so that nobody has to lay large ones end to end.
 """
+
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -24,15 +27,16 @@ class RMSProp:
         self.mean_square = torch.ones_like(weights, requires_grad=False)
 
     @torch.no_grad()
-    def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Updates the weights; the gradient is [P], the rate 0-dimensional."""
-        scratch = gradient.square()
-        # One write to the shared statistics, so that no other trainer ever sees them decayed but not yet fed.
-        self.mean_square.lerp_(scratch, 1.0 - self._decay)
-        torch.add(self.mean_square, self._epsilon, out=scratch)
-        # Not into the gradient: compiled, that would be written back to memory for nobody to read.
-        scratch.rsqrt_().mul_(gradient)
-        self._weights.addcmul_(scratch, learning_rate, value=-1.0)
+    def step(self, pieces: Sequence[Tensor], learning_rate: Tensor) -> None:
+        """Updates the weights by a gradient in pieces; the rate is 0-dimensional."""
+        for gradient, weights, mean_square in _beside(pieces, self._weights, self.mean_square):
+            scratch = gradient.square()
+            # One write to the shared statistics, so that no other trainer ever sees them decayed but not yet fed.
+            mean_square.lerp_(scratch, 1.0 - self._decay)
+            torch.add(mean_square, self._epsilon, out=scratch)
+            # Not into the gradient: compiled, that would be written back to memory for nobody to read.
+            scratch.rsqrt_().mul_(gradient)
+            weights.addcmul_(scratch, learning_rate, value=-1.0)
 
     def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
         """From now on it steps these weights, with these tensors for its own."""
@@ -63,21 +67,22 @@ class Adam:
         self.num_steps = torch.zeros((), device=weights.device)
 
     @torch.no_grad()
-    def step(self, gradient: Tensor, learning_rate: Tensor) -> None:
-        """Updates the weights; the gradient is [P], the rate 0-dimensional."""
+    def step(self, pieces: Sequence[Tensor], learning_rate: Tensor) -> None:
+        """Updates the weights by a gradient in pieces; the rate is 0-dimensional."""
         self.num_steps.add_(1.0)
         correction1 = 1.0 - torch.pow(self.BETA1, self.num_steps)
         correction2 = (1.0 - torch.pow(self.BETA2, self.num_steps)).sqrt_()
-
-        self.mean.lerp_(gradient, 1.0 - self.BETA1)
-        scratch = gradient.square()
-        self.mean_square.lerp_(scratch, 1.0 - self.BETA2)
         # The corrections act on 0-dimensional tensors, which saves two passes over the weights:
         # (m / k1) / (sqrt(v) / k2 + epsilon) = (k2 / k1) * m / (sqrt(v) + k2 * epsilon)
-        torch.sqrt(self.mean_square, out=scratch)
-        scratch.add_(correction2 * self._epsilon)
-        torch.div(self.mean, scratch, out=scratch)
-        self._weights.addcmul_(scratch, learning_rate * correction2 / correction1, value=-1.0)
+        epsilon, rate = correction2 * self._epsilon, learning_rate * correction2 / correction1
+        for gradient, weights, mean, mean_square in _beside(pieces, self._weights, self.mean, self.mean_square):
+            mean.lerp_(gradient, 1.0 - self.BETA1)
+            scratch = gradient.square()
+            mean_square.lerp_(scratch, 1.0 - self.BETA2)
+            torch.sqrt(mean_square, out=scratch)
+            scratch.add_(epsilon)
+            torch.div(mean, scratch, out=scratch)
+            weights.addcmul_(scratch, rate, value=-1.0)
 
     def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
         """From now on it steps these weights, with these tensors for its own."""
@@ -104,10 +109,23 @@ def make_optimiser(config: LearnConfig, weights: Tensor) -> Optimiser:
 
 
 @torch.no_grad()
-def clip_by_global_norm_(gradient: Tensor, max_norm: float) -> Tensor:
-    """Scales `gradient` [P] down to `max_norm` where it is longer (0: never); gives its norm before, 0-dimensional."""
-    norm: Tensor = torch.linalg.vector_norm(gradient)
+def clip_by_global_norm_(pieces: Sequence[Tensor], max_norm: float) -> Tensor:
+    """Scales a gradient in pieces down to `max_norm` where it is longer (0: never); gives its norm before,
+    0-dimensional."""
+    norm: Tensor = torch.linalg.vector_norm(pieces[0])
+    if len(pieces) > 1:
+        norm = torch.linalg.vector_norm(torch.stack([norm, *(torch.linalg.vector_norm(piece) for piece in pieces[1:])]))
     if max_norm > 0.0:
         # A norm of 0 gives a scale of infinity, which the ceiling makes 1.
-        gradient.mul_((max_norm / norm).clamp_(max=1.0))
+        scale = (max_norm / norm).clamp_(max=1.0)
+        for piece in pieces:
+            piece.mul_(scale)
     return norm
+
+
+def _beside(pieces: Sequence[Tensor], *flat: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """Each piece with its part of every flat tensor [P]."""
+    if len(pieces) == 1:
+        return [(pieces[0], *flat)]
+    sizes = [piece.numel() for piece in pieces]
+    return zip(pieces, *(torch.split(tensor, sizes) for tensor in flat), strict=True)
