@@ -161,8 +161,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
     picture.bars(gain, values("speed_up"), green, "here", 1, 2)
     speed.set_ylabel("predictions per second (PPS)")
     gain.set_ylabel("speed-up of GA3C over A3C")
+    speed.set_yscale("log")
     for chart in (speed, gain):
-        chart.set_yscale("log")
         chart.margins(y=0.15)
         chart.set_xticks(range(len(rows)), labels=[row["net"] for row in rows])
         picture.legend_above(chart)
