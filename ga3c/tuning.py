@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ga3c.config import Config
 from ga3c.files import replacing
+from ga3c.sinks.plain import count
 from ga3c.stats import Snapshot
 from ga3c.system import Tunable
 from ga3c.tuner import Climber, Decision, PaperTuner, Setting, Tuner, Window, default_limit
@@ -86,8 +87,8 @@ class Tuning:
         before, self.accepted = self.accepted, decision.accepted
         if decision.accepted == before:
             return None
-        a, p, t = decision.accepted
-        return f"Tuned to {a} agents, {p} predictors and {t} trainers: {decision.why}."
+        agents, predictors, trainers = map(count, decision.accepted, ("agent", "predictor", "trainer"))
+        return f"Tuned to {agents}, {predictors} and {trainers}: {decision.why}."
 
     def _write(self, window: Window, decision: Decision, now: Snapshot) -> None:
         figures = (f"{x:.6g}" if math.isfinite(x) else "" for x in (window.tps, window.pps, window.lag))

@@ -101,6 +101,13 @@ def test_nothing_but_the_correction_acts_against_lag() -> None:
     assert (one.engine.delay, one.run.seed) == (64, 2)
 
 
+def test_rollouts_are_used_again_where_asked_for_and_by_every_correction() -> None:
+    args = LagArguments(env_id="ALE/Pong-v5", device="cpu", reuse=True)
+    for correction in lag.CORRECTIONS:
+        learn = lag.configured(args, correction, 64, seed=2).learn
+        assert (learn.reuse, learn.ratio_clip, learn.trace_decay) == (3, 0.2, 1.0)
+
+
 # -- the command ------------------------------------------------------------------------------------------------------
 
 SMALL = ["--device", "cpu", "--seeds", "2", "--delays", "0", "64", "--correction", "none", "vtrace"]
@@ -192,8 +199,8 @@ def test_a_budget_without_room_trains_nothing(
 def test_a_table_of_nothing_can_be_shown() -> None:
     row = lag.row_of("epsilon", 8, [None, None])
     text = io.StringIO()
-    about = {"env": "X", "protocol": "no-op starts", "preset": "fast", "steps": 1, "seeds": 2, "rows": [row]}
-    lag.show(about | {"machine": lag.machine.describe()}, Console(file=text, width=80))
+    about = {"env": "X", "protocol": "no-op starts", "preset": "fast", "steps": 1, "seeds": 2, "reuse": 1}
+    lag.show(about | {"rows": [row], "machine": lag.machine.describe()}, Console(file=text, width=80))
     assert "epsilon" in text.getvalue()
 
 

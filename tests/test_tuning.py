@@ -99,7 +99,7 @@ def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_p
     assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15))
     run.go_on(15)  # nothing has changed, so nothing has to settle
     assert len(script.seen) == 3
-    assert run.news == ["Tuned to 4 agents, 2 predictors and 1 trainers: +9.0% beside 8/1/1, give or take 2.0%."]
+    assert run.news == ["Tuned to 4 agents, 2 predictors and 1 trainer: +9.0% beside 8/1/1, give or take 2.0%."]
     first, second, third = rows(path)
     assert first["decision"] == "measured"
     assert (first["agents"], first["predictors"], first["trainers"], first["tps"]) == ("8", "1", "1", "10")

@@ -2,8 +2,8 @@
 
 Experience is made older on purpose: rollouts wait in the training queue until a number of updates have been made
 (`--delay` of `ga3c train`), which is where GA3C's lag comes from when agents outrun the trainers. What is reported is
-the lag that the trainers measured. Nothing but the correction acts against it here: rollouts are used once, without
-bounds on the change, and V-trace does without decay."""
+the lag that the trainers measured. Nothing but the correction acts against it here, unless asked for: rollouts are used
+once, without bounds on the change, and V-trace does without decay."""
 
 import dataclasses
 import math
@@ -56,6 +56,9 @@ class LagArguments:
     """Agent steps of each run."""
     learning_rate: float = 0.0
     """Learning rate at the start (0: the preset's; for vectors 0.003, with which some seconds show what lag does)."""
+    reuse: bool = False
+    """Use rollouts as often as the preset does, within its bound on the change of the policy. Pictures are learned from
+    so within a million steps, but the bound acts against lag too."""
     agents: int = 0
     """Agents that play at once (0: the preset's; so for the next two)."""
     predictors: int = 0
@@ -107,6 +110,7 @@ def main(arguments: Sequence[str]) -> None:
         "preset": args.preset,
         "steps": args.steps,
         "seeds": args.seeds,
+        "reuse": next(iter(plan.values())).learn.reuse,
         "rows": [
             row_of(correction, delay, [found[correction, delay, seed] for seed in range(1, args.seeds + 1)])
             for correction in dict.fromkeys(args.correction)
@@ -132,7 +136,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def configured(args: LagArguments, correction: Correction, delay: int, seed: int) -> Config:
-    """A run with everything but the correction left out that acts against lag, or that only one of them has."""
+    """A run without what only one of the corrections has, and, unless rollouts are to be used again, without what else
+    acts against lag."""
     where = device.choose(args.device)
     base = session.base_config(args.env_id, args.preset, args.device)
     spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
@@ -140,8 +145,8 @@ def configured(args: LagArguments, correction: Correction, delay: int, seed: int
         base.learn,
         correction=correction,
         trace_decay=1.0,
-        ratio_clip=0.0,
-        reuse=1,
+        ratio_clip=base.learn.ratio_clip if args.reuse else 0.0,
+        reuse=base.learn.reuse if args.reuse else 1,
         learning_rate=args.learning_rate or (base.learn.learning_rate if spec.is_picture else _QUICK),
     )
     engine = dataclasses.replace(
@@ -213,7 +218,7 @@ def row_of(correction: Correction, delay: int, trained: Sequence[Outcome | None]
 def show(result: dict[str, Any], console: Console) -> None:
     console.print(
         f"[bold]{result['env']}[/bold]: preset {result['preset']}, {result['steps']:,} steps, "
-        f"{count(result['seeds'], 'seed')}; training score, {result['protocol']}",
+        f"{count(result['seeds'], 'seed')}{_used(result)}; training score, {result['protocol']}",
         highlight=False,
     )
     console.print(machine.summary(result["machine"]), style="dim", highlight=False)
@@ -232,6 +237,10 @@ def show(result: dict[str, Any], console: Console) -> None:
         style="dim",
         highlight=False,
     )
+
+
+def _used(result: dict[str, Any]) -> str:
+    return f", each rollout used {result['reuse']} times within bounds" if result["reuse"] > 1 else ""
 
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
@@ -269,7 +278,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         chart.set_xticks(ticks, labels=[number(tick) for tick in ticks])
         chart.set_xticks([], minor=True)
     picture.legend_above(charts[0])
-    about = f"{result['env']}, preset {result['preset']}, {result['steps']:,} steps"
+    about = f"{result['env']}, preset {result['preset']}, {result['steps']:,} steps{_used(result)}"
     seeds = f"; lines: means of {result['seeds']} seeds, small dots: each of them" if result["seeds"] > 1 else ""
     picture.head(figure, f"{about}; {result['protocol']}{seeds}", machine.summary(result["machine"]))
     picture.save(figure, path)
