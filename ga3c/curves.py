@@ -77,6 +77,9 @@ def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> Ru
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror}.") from error
     if not rows:
+        path = folder / "metrics.csv"
+        if path.exists() and not path.read_bytes().startswith(b"seconds,"):
+            raise UserError(f"{path} is damaged: it does not begin with the names of its columns.")
         raise UserError(f"{folder} has no rows in its metrics.csv yet; wait for the run's first seconds.")
     axis = AXES[against]
     for name in (column, axis.column):

@@ -60,7 +60,7 @@ def describe() -> Machine:
         "memory_gb": _memory_gb(),
         "gpu": gpu.name if gpu else None,
         "gpu_memory_gb": None if gpu_memory is None else round(gpu_memory / 1024, 1),
-        "system": platform.platform(terse=True),
+        "system": platform.system(),
         "python": platform.python_version(),
         **{name: _version(package) for name, package in _PACKAGES.items()},
     }

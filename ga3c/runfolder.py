@@ -44,7 +44,10 @@ class RunFolder:
 
     def create(self, config: Config) -> None:
         """Makes the folder this process's own and writes its configuration."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be made: {error.strerror}; choose another --out.") from error
         self.lock()
         self.check_new()
         for name in ("metrics.csv", "episodes.csv", "tuning.csv"):

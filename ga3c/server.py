@@ -69,12 +69,23 @@ class Server:
                 self._save(self._record())  # a run can be resumed from its first moment on
                 self._supervise()
             except OSError as error:
-                self._failure = RunFailed(f"The run stopped because the system refused something it needs: {error}.")
+                self._failure = _refused(error)
             finally:
                 self._shut_down()
-            last = self._record()
-            counters = self._save(last)
             self._write_trace()
+            self._conclude()
+
+    def _conclude(self) -> None:
+        """The last checkpoint, and whether all went well. What failed first is told, whatever that brings with it."""
+        last = self._record()
+        try:
+            counters = self._save(last)
+        except Exception as error:
+            if self._failure is not None:
+                raise self._failure from error
+            if isinstance(error, OSError):
+                raise _refused(error) from error
+            raise
         if self._failure is not None:
             raise self._failure
         self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.{self._scored(last)}")
@@ -149,8 +160,9 @@ class Server:
         try:
             news = self._tuning.look(snapshot)
         except (OSError, RuntimeError, MemoryError) as error:
-            self._tuning = None
-            news = f"Tuning ends, and the run goes on as it is ({str(error).strip() or repr(error)})."
+            tuning, self._tuning = self._tuning, None
+            why = str(error).strip() or repr(error)
+            news = f"Tuning ends, and the run goes on with {tuning.end()} ({why})."
         if news is not None:
             self._tell(news)
 
@@ -232,3 +244,7 @@ class Server:
             self._tell(f"{path} could not be written ({error}).")
         else:
             self._tell(f"What everybody did in the last {seconds:.1f} s is in {path}: open it in ui.perfetto.dev.")
+
+
+def _refused(error: OSError) -> RunFailed:
+    return RunFailed(f"The run stopped because the system refused something it needs: {error}.")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ga3c import checkpoint, device, envs, presets, protocols, tuning
 from ga3c.a3c.system import A3c
-from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, NetName, SystemName, Ui
+from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, EnvConfig, NetName, RunConfig, SystemName, Ui
 from ga3c.engine import Ga3c
 from ga3c.errors import UserError
 from ga3c.runfolder import RunFolder
@@ -92,7 +92,7 @@ def go_on(
     if config.progress(counters.steps, counters.seconds) >= 1.0:
         raise UserError(
             f"{path} is complete: {counters.steps:,} steps in {counters.seconds / 60:.1f} minutes; "
-            "give --steps or --minutes to go further."
+            f"to go further, raise the limit that is reached ({_limits(config.run)})."
         )
     folder.lock()
     server = build(config, folder, start=counters.steps)
@@ -156,3 +156,9 @@ def _sinks(config: Config, folder: RunFolder, ui: Ui, purge_step: int | None) ->
     elif ui == "plain":
         sinks.append(PlainSink(sys.stdout, names_bottleneck, rules))
     return sinks
+
+
+def _limits(run: RunConfig) -> str:
+    """What ends a run, as flags."""
+    steps, minutes = f"--steps {run.steps}", f"--minutes {run.minutes:g}"
+    return f"{steps} or {minutes}" if run.steps and run.minutes else steps if run.steps else minutes

@@ -127,6 +127,8 @@ _DRIFT, _DRIFT_WINDOWS = 0.05, 30
 programs come and go: what is to be compared is best measured side by side."""
 _BREAK = 0.25
 """When two windows of the accepted setting differ so much from those before, what was measured until then is void."""
+_STILL = 8.0
+"""With less than this part of the most TPS that was seen, a machine stood still for most of a window."""
 _HALF_LIFE = 60
 """A window counts half after so many others, as what is fast may change too; and what had too much lag may be tried
 again."""
@@ -276,7 +278,7 @@ class Climber:
         here = np.log2(self._accepted)
         measured = np.log2(np.array([w.setting for w in self._windows], np.float64)) - here  # [W, 3]
         asked = np.log2(np.array(settings, np.float64)) - here  # [N, 3]
-        speeds = np.log([max(w.tps, 1e-9) for w in self._windows])
+        speeds = self._speeds()
         ages = np.arange(len(self._windows))[::-1]
         noise = np.diag(self._noise() ** 2 * 2.0 ** (ages / _HALF_LIFE))
         drift = _DRIFT**2 * np.exp(-np.abs(ages[:, None] - ages) / _DRIFT_WINDOWS)
@@ -291,11 +293,25 @@ class Climber:
     def _noise(self) -> float:
         """The deviation of one window, by all settings that were measured more than once."""
         logs: dict[Setting, list[float]] = {}
-        for window in self._windows:
-            logs.setdefault(window.setting, []).append(math.log(max(window.tps, 1e-9)))
+        for window, speed in zip(self._windows, self._speeds(), strict=True):
+            logs.setdefault(window.setting, []).append(float(speed))
         squares = sum(len(some) * float(np.var(some)) for some in logs.values() if len(some) > 1)
         freedom = sum(len(some) - 1 for some in logs.values())
         return max(_LEAST_NOISE, math.sqrt((_NOISE_WEIGHT * _NOISE**2 + squares) / (_NOISE_WEIGHT + freedom)))
+
+    def _speeds(self) -> Floats:
+        """The logarithm of each window's TPS, [W]. One in which the machine stood still says nothing of its setting: it
+        counts as what else is known of that. One that is off by much counts as off by less, so as not to drown others.
+        """
+        tps = np.array([window.tps for window in self._windows])
+        still = tps <= tps.max() / _STILL
+        logs: Floats = np.log(np.maximum(tps, max(tps.max() / _STILL, 1e-9)))
+        for setting in {window.setting for window in self._windows}:
+            own = np.array([window.setting == setting for window in self._windows])
+            usual = np.median(logs[own & ~still]) if (own & ~still).any() else np.median(logs[own])
+            logs[own] = np.clip(logs[own], usual - _BREAK, usual + _BREAK)
+            logs[own & still] = usual
+        return logs
 
     # -- what follows -------------------------------------------------------------------------------------------------
 

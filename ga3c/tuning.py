@@ -47,6 +47,8 @@ class Tuning:
         """Updates from which on nothing is trained on that was played before the last change."""
         self._changed = False
         """Whether the system has changed since the last record."""
+        self._restarts = 0
+        """Agent processes that were started anew by the last record."""
         self._per_rollout = updates_per_rollout
         self._start: Snapshot | None = None
         self._taken: list[Snapshot] = []
@@ -62,7 +64,10 @@ class Tuning:
             if now.tps > 0:
                 self._measure_from = now.seconds + _WARM_UP
             return None
-        if self._start is None or now.restarts != self._start.restarts:  # who was started anew was missing before
+        if now.restarts != self._restarts:  # who is started anew is missing for a while
+            self._restarts, self._start = now.restarts, None
+            self._measure_from = max(self._measure_from, now.seconds + _SETTLE)
+        if self._start is None:
             self._start = now if self._has_settled(now) else None
             self._taken = []
             return None
@@ -78,17 +83,19 @@ class Tuning:
         late = now.seconds - self._measure_from
         return late >= _MOST_SETTLING - _SETTLE or (late >= 0.0 and now.updates >= self._all_new_from)
 
+    def end(self) -> str:
+        """Goes back to the accepted setting, whichever is being tried, and names it."""
+        self._system.set(self.accepted)
+        return _named(self.accepted)
+
     def _act(self, window: Window, decision: Decision, now: Snapshot) -> str | None:
+        before, self.accepted = self.accepted, decision.accepted
         self._write(window, decision, now)
         self._start, self._taken = now, []
         if decision.next != window.setting:
             self._system.set(decision.next)
             self._start, self._changed = None, True
-        before, self.accepted = self.accepted, decision.accepted
-        if decision.accepted == before:
-            return None
-        agents, predictors, trainers = map(count, decision.accepted, ("agent", "predictor", "trainer"))
-        return f"Tuned to {agents}, {predictors} and {trainers}: {decision.why}."
+        return None if decision.accepted == before else f"Tuned to {_named(decision.accepted)}: {decision.why}."
 
     def _write(self, window: Window, decision: Decision, now: Snapshot) -> None:
         figures = (f"{x:.6g}" if math.isfinite(x) else "" for x in (window.tps, window.pps, window.lag))
@@ -99,6 +106,11 @@ class Tuning:
         new = not self._path.exists()
         with self._path.open("a", encoding="utf-8", newline="") as file:
             file.write((_line(_COLUMNS) if new else "") + _line(cells))
+
+
+def _named(setting: Setting) -> str:
+    agents, predictors, trainers = map(count, setting, ("agent", "predictor", "trainer"))
+    return f"{agents}, {predictors} and {trainers}"
 
 
 def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | None:

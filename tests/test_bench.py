@@ -415,6 +415,8 @@ def test_the_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["scaling", "--nets", "small:2"], "--nets holds 'small:2'"),
         (["scaling", "--nets", "large:9"], "--stride is 9"),
         (["scaling", "--workers", "0"], "--workers is 0"),
+        (["scaling", "--axes"], "--axes is empty"),
+        (["account", "--no-account"], "--no-account must be left out"),
         (["scaling", "--agents", "0"], "--agents is 0"),
         (["scaling", "--env", "CartPole-v1", "--nets", "small"], "--net is small"),
     ],
@@ -425,6 +427,12 @@ def test_bad_input_is_one_sentence(words: list[str], sentence: str, capsys: pyte
     assert sentence in error
     assert error.startswith("ga3c: ")
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_damaged_file_of_measurements_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "latency.csv").write_bytes(b"\xff\xfe\x00")
+    assert cli.main(["bench", "latency", "--device", "cpu", "--out", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'latency.csv'} is damaged or cannot be read" in capsys.readouterr().err
 
 
 def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(

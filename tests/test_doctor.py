@@ -93,6 +93,8 @@ def test_a_healthy_machine_has_no_findings() -> None:
          {"torch": BLIND, "driver": nvml.Driver("470.9", (11, 4))}),
         ("warning", "GPU", "does not see NVIDIA H200", "CUDA_VISIBLE_DEVICES", "auto", {"torch": BLIND}),
         ("warning", "GPU", "no kernel image is available", "a torch built for it", "auto", {"torch": BROKEN}),
+        ("warning", "GPU", "no kernel image is available", "a torch built for it", "auto",
+         {"torch": BROKEN, "gpu": None}),
         ("warning", "GPU", "only 900 of 143771 MB", "nvidia-smi", "auto",
          {"gpu": dataclasses.replace(H200, free_mb=900.0)}),
         ("note", "--fuse", "without triton and a C compiler", "install", "auto", {"triton": False, "compiler": None}),

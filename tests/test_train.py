@@ -164,6 +164,7 @@ def test_a_killed_server_leaves_nothing_and_resumes(tmp_path: Path) -> None:
     again = run("resume", folder)
     assert again.returncode == 2
     assert "is complete" in again.stderr
+    assert "raise the limit that is reached (--steps 25000)" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,8 @@ def test_a_killed_server_leaves_nothing_and_resumes(tmp_path: Path) -> None:
         (["CartPole-v1", "--agents", "0"], "--agents is 0"),
         (["CartPole-v1", "--agents", "4", "--workers", "5"], "--workers is 5"),
         (["CartPole-v1", "--net", "small"], "--net is small"),
+        (["CartPole-v1", "--sticky", "0.25"], "--sticky is for Atari games alone"),
+        (["CartPole-v1", "--full-actions"], "--full-actions is for Atari games alone"),
         (["Pendulum-v1"], "action space"),
         (["tests.faulty:Text-v0"], "observation"),
         (["tests.faulty:Huge-v0", "--agents", "4096"], "GiB"),
@@ -187,6 +190,11 @@ def test_bad_input_is_one_sentence_and_writes_nothing(
     assert said.startswith("ga3c: ")
     assert len(said.strip().splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "CartPole-v1", "--device", "cpu", "--steps", "100", "--out", "/proc/none/run"]) == 2
+    assert "/proc/none/run cannot be made" in capfd.readouterr().err
 
 
 def test_a_folder_with_a_run_and_a_damaged_checkpoint_are_refused(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_a_window_with_few_updates_is_longer_and_one_with_a_restart_begins_anew(
     run.updates = 10.0
     run.go_on(14)
     run.restarts = 1
-    run.go_on(15)
-    assert len(script.seen) == 2
+    run.go_on(18)
+    assert len(script.seen) == 2, "for three seconds it is on its way"
     run.go_on(1)
     assert len(script.seen) == 3
 
@@ -232,4 +232,19 @@ def test_no_room_for_more_is_told_to_the_server(tmp_path: Path) -> None:
     system.full = True
     with pytest.raises(MemoryError):
         run.go_on(20)
+    assert system.setting == START
+
+
+def test_what_ends_in_the_middle_of_a_try_goes_back(tmp_path: Path) -> None:
+    system, tried = System(), Setting(8, 2, 1)
+    script = Script(Decision("measured", "x", START, tried), Decision("rejected", "x", START, Setting(8, 3, 1)))
+    run = Run(Tuning(system, script, 15.0, tmp_path / "t.csv"))
+    run.go_on(11 + 20)
+    assert system.setting == tried
+    system.full = True
+    with pytest.raises(MemoryError):
+        run.go_on(20)
+    assert system.setting == tried
+    system.full = False
+    assert run.followed.end() == "8 agents, 1 predictor and 1 trainer"
     assert system.setting == START

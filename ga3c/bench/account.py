@@ -70,6 +70,8 @@ def main(arguments: Sequence[str]) -> None:
     args = flags.parse(AccountArguments, arguments, "ga3c bench account")
     if args.engine.system != "ga3c":
         raise UserError(f"--system is {args.engine.system}, which keeps no account of time; leave it out.")
+    if not args.engine.account:
+        raise UserError("--no-account must be left out: what is measured is the account, kept and not kept in turn.")
     if args.engine.tune != "off":
         raise UserError(f"--tune is {args.engine.tune}, but what is measured must stand still: leave it out.")
     if args.out is not None:

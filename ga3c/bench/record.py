@@ -97,5 +97,10 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     """The rows of a file; none where there is no file."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(
+            f"{path} is damaged or cannot be read ({error}); move it away or choose another --out."
+        ) from error

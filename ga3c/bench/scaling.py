@@ -77,6 +77,8 @@ class Sweep:
 
 def main(arguments: Sequence[str]) -> None:
     args = tyro.cli(ScalingArguments, args=list(arguments), prog="ga3c bench scaling", config=flags.STYLE)
+    if not args.axes:
+        raise UserError("--axes is empty, but must name at least one.")
     if args.plot:
         picture.need_matplotlib(", or give --no-plot")
     about = machine.describe()

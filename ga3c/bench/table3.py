@@ -228,7 +228,7 @@ def told(args: Table3Arguments, game: str) -> dict[str, Any]:
 # -- what people see --------------------------------------------------------------------------------------------------
 
 _COLUMNS = (
-    "game", "protocol", "score", "std", "best", "worst", "episodes", "minutes", "steps", "frames", "updates",
+    "game", "rules", "protocol", "score", "std", "best", "worst", "episodes", "minutes", "steps", "frames", "updates",
     *Printed._fields,
 )  # fmt: skip
 
@@ -237,10 +237,10 @@ def csv_rows(result: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for game in result["games"]:
         for rules, found in game["scores"].items():
-            ours: dict[str, Any] = {"protocol": rules}
+            ours: dict[str, Any] = {"rules": rules}
             if found:
                 best, worst = found["best"]["score"], found["worst"]["score"]
-                ours = {"protocol": found["protocol"]["name"], "score": found["mean"], "std": found["std"]}
+                ours |= {"protocol": found["protocol"]["name"], "score": found["mean"], "std": found["std"]}
                 ours |= {"best": best, "worst": worst, "episodes": found["episodes"]}
             rows.append({**game, **(game["paper"] or {}), **ours})
     return rows

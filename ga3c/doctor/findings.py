@@ -140,7 +140,7 @@ def _gpu(facts: Facts, needs: Needs) -> Iterator[Finding]:
             yield Finding("warning", "GPU", problem, "end what else uses it (nvidia-smi lists it)")
         return
     asked = needs.device == "cuda"
-    if facts.gpu is None and not asked:
+    if facts.gpu is None and not facts.torch.sees_gpu and not asked:
         return  # a machine without a GPU is as good as any
     problem, remedy = _without_cuda(facts, facts.torch)
     yield Finding("repair" if asked else "warning", "GPU", problem, remedy)

@@ -38,7 +38,8 @@ class Measured:
         if one is None:
             return bottleneck.Use()
         used = (one.cpu_agents, one.cpu_predictors, one.cpu_trainers, one.cpu_rest)
-        return bottleneck.Use(min(1.0, sum(used) / machine.num_cores() + self.others), one.gpu_utilisation)
+        share = sum(used) / machine.num_cores() + self.others
+        return bottleneck.Use(min(share, 1.0), one.gpu_utilisation)  # NaN, where nobody counts, stays NaN
 
     @property
     def bottleneck(self) -> bottleneck.Bottleneck | None:

@@ -17,6 +17,10 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool) -> EnvSpec:
     from ga3c.envs import atari, gym
 
     if not atari.is_atari(registered.entry_point, registered.kwargs):
+        for flag in ("sticky", "full_actions", "life_loss"):
+            if getattr(config, flag):
+                name = flag.replace("_", "-")
+                raise UserError(f"--{name} is for Atari games alone, which {env_id} is not; leave it out.")
         return gym.describe(env_id, config)
     if registered.kwargs.get("continuous"):
         raise UserError(f"{env_id} has continuous actions, but only Discrete actions can be learned here.")

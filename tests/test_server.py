@@ -1,0 +1,83 @@
+"""The server when things go wrong at its end: what failed first is what is told."""
+
+import dataclasses
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ga3c import checkpoint, session
+from ga3c.checkpoint import Checkpoint
+from ga3c.config import RunConfig
+from ga3c.errors import RunFailed
+from ga3c.stats import Snapshot
+from ga3c.tuner import Setting
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def _torch_threads() -> Iterator[None]:
+    """A run in this process sets torch up for itself."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def begin(tmp_path: Path, tune: bool = False) -> session.Session:
+    config = session.base_config("CartPole-v1", "fast", "cpu")
+    engine = dataclasses.replace(config.engine, device="cpu", agents=4, workers=1, tune="on" if tune else "off")
+    return session.begin(dataclasses.replace(config, engine=engine, run=RunConfig(steps=2000)), tmp_path / "run")
+
+
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """No checkpoint can be written after so many."""
+    written, save = [], checkpoint.save
+
+    def refuse(path: Path, saved: Checkpoint) -> None:
+        if len(written) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        save(path, saved)
+
+    monkeypatch.setattr(checkpoint, "save", refuse)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_full_disk_is_told_of_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Be it full from the first checkpoint on, or when the last is written."""
+    run = begin(tmp_path)
+    fill_the_disk(monkeypatch, after)
+    with pytest.raises(RunFailed, match=r"refused something it needs: .*No space left on device"):
+        run.run("none")
+
+
+def test_a_thread_that_failed_is_told_of_before_the_checkpoint_that_failed_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin(tmp_path)
+    fill_the_disk(monkeypatch, after=1)
+    run.server.stats.fail("trainer-0", ValueError("a bug"))
+    with pytest.raises(RunFailed, match="trainer-0 failed") as failure:
+        run.run("none")
+    assert isinstance(failure.value.__cause__, OSError)
+
+
+def test_tuning_that_cannot_go_on_leaves_the_accepted_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends in the middle of a try: what was accepted before the try holds again."""
+    run = begin(tmp_path, tune=True)
+    server, told = run.server, []
+    assert server._tuning is not None
+    accepted = server._tuning.accepted
+    server.system.set(Setting(2, 2, 1))
+
+    def look(_: Snapshot) -> str:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(server._tuning, "look", look)
+    monkeypatch.setattr(server, "_tell", told.append)
+    run.run("none")
+    assert server.system.setting == accepted == Setting(4, 1, 1)
+    assert "Tuning ends, and the run goes on with 4 agents, 1 predictor and 1 trainer (no room)." in told
