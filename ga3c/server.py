@@ -72,11 +72,10 @@ class Server:
                 self._failure = _refused(error)
             finally:
                 self._shut_down()
-            self._write_trace()
             self._conclude()
 
     def _conclude(self) -> None:
-        """The last checkpoint, and whether all went well. What failed first is told, whatever that brings with it."""
+        """The last checkpoint, the trace, and whether all went well. What failed first is told, not what came of it."""
         last = self._record()
         try:
             counters = self._save(last)
@@ -86,6 +85,8 @@ class Server:
             if isinstance(error, OSError):
                 raise _refused(error) from error
             raise
+        finally:
+            self._write_trace()
         if self._failure is not None:
             raise self._failure
         self._tell(f"{self._reason} Checkpoint at {counters.steps:,} steps.{self._scored(last)}")

@@ -280,7 +280,7 @@ class Climber:
         asked = np.log2(np.array(settings, np.float64)) - here  # [N, 3]
         speeds = self._speeds()
         ages = np.arange(len(self._windows))[::-1]
-        noise = np.diag(self._noise() ** 2 * 2.0 ** (ages / _HALF_LIFE))
+        noise = np.diag(self._noise(speeds) ** 2 * 2.0 ** (ages / _HALF_LIFE))
         drift = _DRIFT**2 * np.exp(-np.abs(ages[:, None] - ages) / _DRIFT_WINDOWS)
         across = _covariance(asked, measured)  # [N, W]
         weights = np.linalg.solve(_covariance(measured, measured) + drift + noise, across.T)  # [W, N]
@@ -290,10 +290,10 @@ class Climber:
         error = np.sqrt(np.maximum(doubt + doubt[0] - 2 * first, 1e-12))
         return _Estimate(mean - mean[0], error, doubt)
 
-    def _noise(self) -> float:
+    def _noise(self, speeds: Floats) -> float:
         """The deviation of one window, by all settings that were measured more than once."""
         logs: dict[Setting, list[float]] = {}
-        for window, speed in zip(self._windows, self._speeds(), strict=True):
+        for window, speed in zip(self._windows, speeds, strict=True):
             logs.setdefault(window.setting, []).append(float(speed))
         squares = sum(len(some) * float(np.var(some)) for some in logs.values() if len(some) > 1)
         freedom = sum(len(some) - 1 for some in logs.values())

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import torch
 from rich.console import Console
 
 from ga3c import cli, presets
@@ -34,14 +33,6 @@ MACHINE = {"cpu": "a processor", "cores": 16, "memory_gb": 128.0, "gpu": "a GPU"
 MACHINE |= {"ale_py": None}
 NO_PLOT = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]
 FIGURES = {f.name for f in dataclasses.fields(Measurement)}
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

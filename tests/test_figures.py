@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from rich.console import Console
 from test_comparison import MACHINE, measurement
 
@@ -31,14 +30,6 @@ from ga3c.tuner import Setting, Space
 
 pytestmark = pytest.mark.timeout(120)
 NO_PLOT = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def speed(setting: Setting) -> float:

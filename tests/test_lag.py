@@ -6,13 +6,12 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from rich.console import Console
 
 from ga3c import cli, session
@@ -25,14 +24,6 @@ from ga3c.stats import Episode
 
 pytestmark = pytest.mark.timeout(120)
 STEPS = 1000
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def small(correction: Any, delay: int, **more: Any) -> Config:

@@ -2,11 +2,9 @@
 
 import dataclasses
 import errno
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from ga3c import checkpoint, session
 from ga3c.checkpoint import Checkpoint
@@ -16,14 +14,6 @@ from ga3c.stats import Snapshot
 from ga3c.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def begin(tmp_path: Path, tune: bool = False) -> session.Session:

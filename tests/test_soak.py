@@ -6,13 +6,12 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from ga3c import cli
 from ga3c.bench import conservation, live, soak
@@ -22,14 +21,6 @@ from ga3c.errors import RunFailed
 pytestmark = pytest.mark.timeout(120)
 NO_PLOT = [] if importlib.util.find_spec("matplotlib") else ["--no-plot"]
 SMALL = ["--env", "CartPole-v1", "--device", "cpu", "--agents", "6", "--predictors", "3", "--trainers", "3"]
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

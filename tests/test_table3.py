@@ -7,7 +7,6 @@ import math
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,14 +28,6 @@ from ga3c.stats import Counters
 from ga3c.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _torch_threads() -> Iterator[None]:
-    """A run in this process sets torch up for itself."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def cartpole(steps: int, seed: int = 1) -> Config:

@@ -221,11 +221,11 @@ def test_a_machine_that_stood_still_for_a_window_says_nothing_of_its_setting() -
     tuner, noise, following = Climber(SPACE, Setting(32, 1, 1), math.inf), random.Random(7), Setting(32, 1, 1)
     for _ in range(20):
         following = tuner.observe(Window(following, noise.gauss(100, 2), 500, 3)).next
-    accepted, noisy, near = tuner._accepted, tuner._noise(), tuner._neighbours()
+    accepted, noisy, near = tuner._accepted, tuner._noise(tuner._speeds()), tuner._neighbours()
     before = tuner._estimate(near)
     tuner.observe(Window(accepted, 0.0, 0.0, 3))
     assert tuner._accepted == accepted
-    assert tuner._noise() == pytest.approx(noisy, rel=0.1)
+    assert tuner._noise(tuner._speeds()) == pytest.approx(noisy, rel=0.1)
     after = tuner._estimate(near)
     assert after.gain == pytest.approx(before.gain, abs=0.01)
     assert after.error == pytest.approx(before.error, abs=0.01)

@@ -57,8 +57,8 @@ class LagArguments:
     learning_rate: float = 0.0
     """Learning rate at the start (0: the preset's; for vectors 0.003, with which some seconds show what lag does)."""
     reuse: bool = False
-    """Use rollouts as often as the preset does, within its bound on the change of the policy. Pictures are learned from
-    so within a million steps, but the bound acts against lag too."""
+    """Use rollouts as often as the preset does, within its bound on the change of the policy, which acts against lag
+    too."""
     agents: int = 0
     """Agents that play at once (0: the preset's; so for the next two)."""
     predictors: int = 0
