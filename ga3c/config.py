@@ -89,7 +89,7 @@ class LearnConfig:
     c_clip: float = 1.0
     """V-trace: ceiling of the importance weight that carries errors back."""
     trace_decay: float = 1.0
-    """V-trace: lambda, by which an error counts less with every step it is carried back."""
+    """Lambda, by which an error counts less with every step it is carried back (1: n-step returns)."""
     ratio_clip: float = 0.0
     """Steps whose action has become likelier or unlikelier by more than this share teach no more (PPO; 0: off)."""
     normalise_advantages: bool = False

@@ -27,7 +27,7 @@ CONFIGS = [
     for value_weight in (0.5, 0.25)
 ] + [
     LearnConfig(correction=correction, trace_decay=0.7, ratio_clip=ratio_clip, normalise_advantages=normalise)
-    for correction in ("none", "clipped-is", "vtrace")
+    for correction in get_args(Correction)
     for ratio_clip in (0.0, 0.2)
     for normalise in (False, True)
 ]
@@ -87,12 +87,14 @@ def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
     weights = torch.ones_like(log_rhos)
     if config.correction == "vtrace":
         targets, advantages, weights = vtrace(log_rhos, *steps, config.rho_clip, config.c_clip, config.trace_decay)
+    elif config.trace_decay < 1.0:
+        targets, advantages = slow_lambda_returns(*steps, config.trace_decay)
     else:
         targets = n_step_returns(*steps)
         advantages = targets - batch.values.detach()
-        if config.correction == "clipped-is":
-            ratios = [[math.exp(log_rho) for log_rho in row] for row in log_rhos.tolist()]
-            weights = torch.tensor([[min(config.rho_clip, ratio) for ratio in row] for row in ratios]).double()
+    if config.correction == "clipped-is":
+        ratios = [[math.exp(log_rho) for log_rho in row] for row in log_rhos.tolist()]
+        weights = torch.tensor([[min(config.rho_clip, ratio) for ratio in row] for row in ratios]).double()
     if config.normalise_advantages:
         advantages = torch.tensor(slow_normalised(advantages.tolist(), batch.learn.tolist()), dtype=torch.float64)
     if config.ratio_clip > 0.0:
@@ -101,6 +103,22 @@ def targets_of(batch: Batch, config: LearnConfig) -> tuple[Tensor, Tensor]:
                 if is_spent(math.exp(log_rhos[b, t]), advantages[b, t].item(), config.ratio_clip):
                     advantages[b, t] = 0.0
     return targets, weights * advantages
+
+
+def slow_lambda_returns(
+    rewards: Tensor, discounts: Tensor, learn: Tensor, values: Tensor, bootstrap: Tensor, decay: float
+) -> tuple[Tensor, Tensor]:
+    """R = r + discount ((1 - lambda) V' + lambda R'), from the last step back, and r + discount R' - V."""
+    returns, advantages = values.clone(), torch.zeros_like(values)
+    for b in range(len(values)):
+        value_after = return_after = bootstrap[b]
+        for t in reversed(range(values.shape[1])):
+            if learn[b, t]:
+                mixed = (1.0 - decay) * value_after + decay * return_after
+                returns[b, t] = rewards[b, t] + discounts[b, t] * mixed
+                advantages[b, t] = rewards[b, t] + discounts[b, t] * return_after - values[b, t]
+            value_after, return_after = values[b, t], returns[b, t]
+    return returns, advantages
 
 
 def slow_normalised(advantages: list[list[float]], learn: list[list[float]]) -> list[list[float]]:

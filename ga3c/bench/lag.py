@@ -3,7 +3,7 @@
 Experience is made older on purpose: rollouts wait in the training queue until a number of updates have been made
 (`--delay` of `ga3c train`), which is where GA3C's lag comes from when agents outrun the trainers. What is reported is
 the lag that the trainers measured. Nothing but the correction acts against it here, unless asked for: rollouts are used
-once, without bounds on the change, and V-trace does without decay."""
+once, without bounds on the change, and returns are not decayed."""
 
 import dataclasses
 import math
@@ -57,8 +57,8 @@ class LagArguments:
     learning_rate: float = 0.0
     """Learning rate at the start (0: the preset's; for vectors 0.003, with which some seconds show what lag does)."""
     reuse: bool = False
-    """Use rollouts as often as the preset does, within its bound on the change of the policy, which acts against lag
-    too."""
+    """Use rollouts as often as the preset does, with its decay of returns and within its bound on the change of the
+    policy, which act against lag too."""
     agents: int = 0
     """Agents that play at once (0: the preset's; so for the next two)."""
     predictors: int = 0
@@ -136,15 +136,15 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def configured(args: LagArguments, correction: Correction, delay: int, seed: int) -> Config:
-    """A run without what only one of the corrections has, and, unless rollouts are to be used again, without what else
-    acts against lag."""
+    """A run of which only the correction differs, and, unless rollouts are to be used again, without what else acts
+    against lag."""
     where = device.choose(args.device)
     base = session.base_config(args.env_id, args.preset, args.device)
     spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
     learn = dataclasses.replace(
         base.learn,
         correction=correction,
-        trace_decay=1.0,
+        trace_decay=base.learn.trace_decay if args.reuse else 1.0,
         ratio_clip=base.learn.ratio_clip if args.reuse else 0.0,
         reuse=base.learn.reuse if args.reuse else 1,
         learning_rate=args.learning_rate or (base.learn.learning_rate if spec.is_picture else _QUICK),

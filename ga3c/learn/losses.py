@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ga3c.config import LearnConfig
@@ -38,7 +39,8 @@ def actor_critic_loss(
 
     R - V in the policy's term, and R, carry no gradient. A `value_weight` of 0.5 is the paper's. With correction
     `clipped-is` the policy's term is weighed by min(rho_clip, pi / mu), and R stays the return of what was played;
-    V-trace weighs it so too, and has targets of its own for R.
+    V-trace weighs it so too, and has targets of its own for R. With a `trace_decay` below 1 R is a lambda-return, and
+    the policy's term has r + discount * R' - V, of the next step's R', as V-trace has it.
 
     Args:
         log_probs, entropies, values: [B, T], of the trained policy; with correction `epsilon` the caller has clamped
@@ -56,11 +58,15 @@ def actor_critic_loss(
             log_rhos, rewards, discounts, learn, values, bootstrap,
             config.rho_clip, config.c_clip, config.trace_decay,
         )  # fmt: skip
+    elif config.trace_decay < 1.0:  # with weights of 1, V-trace's targets are the lambda-returns
+        targets, advantages, _ = vtrace(
+            torch.zeros_like(values), rewards, discounts, learn, values, bootstrap, 1.0, 1.0, config.trace_decay
+        )
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
-        if config.correction == "clipped-is":
-            rhos = log_rhos.exp().clamp(max=config.rho_clip)
+    if config.correction == "clipped-is":
+        rhos = log_rhos.exp().clamp(max=config.rho_clip)
 
     # A place-holder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:
