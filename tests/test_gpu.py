@@ -249,7 +249,8 @@ LONG = LearnConfig(
 
 
 WEIGHED = pytest.param(
-    LearnConfig(rollout=ROLLOUT, batch_rollouts=4, correction="clipped-is", rho_clip=0.9), marks=pytest.mark.gpu
+    LearnConfig(rollout=ROLLOUT, batch_rollouts=4, correction="clipped-is", rho_clip=0.9, trace_decay=0.9),
+    marks=pytest.mark.gpu,
 )
 
 
