@@ -245,6 +245,18 @@ def test_all_systems_have_the_same_settings_but_for_their_agents(measures: Any) 
     assert (asked[0].learn.rollout, asked[0].learn.batch_rollouts) == (5, 1)
 
 
+def test_a_speed_up_with_bfloat16_is_over_the_faster_a3c(measures: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pps = {("a3c-cpu", "bf16"): 374.0, ("a3c-cpu", "tf32"): 500.0, ("ga3c", "bf16"): 24_000.0}
+    asked = measures(lambda config: measurement(pps[config.engine.system, config.net.precision]))
+    flags = ["--device", "cpu", "--nets", "large:1", "--precision", "bf16"]
+    assert cli.main(["bench", "table2", *flags, "--json"]) == 0
+    assert [(config.engine.system, config.net.precision) for config in asked] == list(pps)
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["speed_up"], row["a3c_config"]["net"]["precision"]) == (48.0, "tf32")
+    assert cli.main(["bench", "table2", *flags]) == 0
+    assert "precision: A3C tf32, GA3C bf16" in " ".join(capsys.readouterr().out.split())
+
+
 def test_what_failed_is_told_after_the_others(measures: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def answer(config: Config) -> Measurement:
         if config.engine.system != "ga3c":

@@ -84,8 +84,10 @@ class Entry:
 
     @property
     def label(self) -> str:
-        system, agents = self.config.engine.system, count(self.config.engine.agents, "agent")
-        return f"{self.row}, {agents}" if self.row == system else f"{self.row} with {system}, {agents}"
+        system, how = self.config.engine.system, count(self.config.engine.agents, "agent")
+        if self.config.net.precision != "tf32":
+            how += f", {self.config.net.precision}"
+        return f"{self.row}, {how}" if self.row == system else f"{self.row} with {system}, {how}"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ga3c import flags, machine, picture
 from ga3c.bench import cells, comparison, networks
-from ga3c.bench.comparison import ComparisonArguments, Measured
+from ga3c.bench.comparison import ComparisonArguments, Entry, Measured
 from ga3c.config import NetConfig, SystemName
 from ga3c.errors import UserError
 
@@ -48,7 +48,8 @@ class Table2Arguments(ComparisonArguments):
     """Measure the paper's table 2: predictions per second (PPS) of A3C, which is the system a3c-cpu, and of GA3C, and
     the speed-up, for the small network and the large one at strides 4, 3, 2 and 1, beside the paper's figures.
 
-    Both train in the paper's way: rollouts of 5 steps, each of which makes one update."""
+    Both train in the paper's way: rollouts of 5 steps, each of which makes one update. With --precision bf16 A3C is
+    measured in full precision too, and the faster one told."""
 
     nets: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NET[:STRIDE] [...]")] = tuple(PAPER)
     """Rows of the table."""
@@ -60,12 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     if not chosen:
         raise UserError("--nets is empty, but must name a network.")
     # A3C and GA3C with the same network come one after the other: what changes with time changes a speed-up least then.
-    settings = [
-        entry
-        for row, net in chosen.items()
-        for system in (A3C, GA3C)
-        for entry in comparison.entries(args, system, net, row)
-    ]
+    settings = [entry for row, net in chosen.items() for entry in entries(args, net, row)]
     measured, failed = comparison.measure(settings, args.ledger("table2"), args.repeats)
     best = comparison.fastest(measured)
     result: dict[str, Any] = {
@@ -74,6 +70,14 @@ def main(arguments: Sequence[str]) -> None:
         "failed": failed,
     }
     comparison.report(args, "table2", result, measured, show, plot)
+
+
+def entries(args: Table2Arguments, net: NetConfig, row: str) -> list[Entry]:
+    """What is measured of a network: A3C, then GA3C. With bfloat16 A3C is measured in full precision besides, which
+    many a processor is faster with; a speed-up is over the fastest."""
+    ways = (args, dataclasses.replace(args, precision="tf32")) if args.precision == "bf16" else (args,)
+    a3c = [entry for way in ways for entry in comparison.entries(way, A3C, net, row)]
+    return [*a3c, *comparison.entries(args, GA3C, net, row)]
 
 
 def figures(a3c: Measured | None, ga3c: Measured | None, row: str) -> dict[str, Any]:
@@ -134,10 +138,20 @@ def _foot(result: dict[str, Any]) -> str:
     a3c, ga3c = (" or ".join(map(str, counts)) or "-" for counts in agents.values())
     second = "; ".join(f"{net} {a:g}, {g:g}, {s:g}x" for net, (a, g, s) in PAPER_SECOND.items())
     return (
-        f"{comparison.how_long(result)}; agents: A3C {a3c}, GA3C {ga3c}. "
+        f"{comparison.how_long(result)}; agents: A3C {a3c}, GA3C {ga3c}{_precisions(result)}. "
         "Paper: table 2 of Babaeizadeh et al., 16 cores and a Titan X (Maxwell); "
         f"its second system, with a GeForce 980: {second}."
     )
+
+
+def _precisions(result: dict[str, Any]) -> str:
+    """What each multiplied with, where it is not what they have by default."""
+    found = []
+    for name in ("a3c", "ga3c"):
+        configs = [row[f"{name}_config"] for row in result["rows"]]
+        found.append(" or ".join(sorted({config["net"]["precision"] for config in configs if config})) or "-")
+    a3c, ga3c = found
+    return "" if {a3c, ga3c} <= {"tf32", "-"} else f"; precision: A3C {a3c}, GA3C {ga3c}"
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
