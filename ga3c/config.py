@@ -61,6 +61,8 @@ class NetConfig:
     """How weights start: uniform in 1/sqrt(fan-in) (A3C and the 2016 code) or orthogonal."""
     precision: Precision = "tf32"
     """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
+    pixels: Literal["unit", "signed"] = "unit"
+    """What a pixel's byte becomes: a number from 0 to 1 (unit), or from -1 to 1, as in the 2016 code (signed)."""
 
     def __post_init__(self) -> None:
         _require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")

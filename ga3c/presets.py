@@ -50,7 +50,11 @@ def paper(spec: EnvSpec) -> Config:
             clip_rewards=spec.source == "atari",  # [C] REWARD_MIN, REWARD_MAX: -1 and 1
             life_loss=False,
         ),
-        net=NetConfig(net="auto", init="fan-in"),  # [C] NetworkVP.py: uniform in 1/sqrt(fan-in)
+        net=NetConfig(
+            net="auto",
+            init="fan-in",  # [C] NetworkVP.py: uniform in 1/sqrt(fan-in)
+            pixels="signed",  # [C] Environment.py: bytes / 128 - 1
+        ),
         learn=LearnConfig(
             discount=0.99,  # [C] DISCOUNT
             rollout=5,  # [P] section 2: TMAX = 5

@@ -114,7 +114,7 @@ def unusual() -> Config:
         env_id='my "odd" \\ module:Env-v0',
         preset="paper",
         env=EnvConfig(frame_skip=1, sticky=0.25, full_actions=True, clip_rewards=False, life_loss=True),
-        net=NetConfig("large", 2, "orthogonal", "bf16"),
+        net=NetConfig("large", 2, "orthogonal", "bf16", "signed"),
         learn=LearnConfig(
             discount=1.0, learning_rate=1e-5, learning_rate_end=0.0, log_epsilon=1e-12, rho_clip=1 / 3,
             trace_decay=0.95, ratio_clip=0.1, normalise_advantages=True, reuse=5, reuse_window=77,

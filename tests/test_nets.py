@@ -141,11 +141,20 @@ def test_a_gpu_sees_pictures_as_a_cpu_does(precision: Precision, tolerance: floa
             torch.testing.assert_close(one.cpu(), other, atol=tolerance, rtol=tolerance)
 
 
-def test_pixels_are_scaled_to_one() -> None:
-    network = build(picture(), NetConfig())
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("kind", "scale", "shift"), [("unit", 255.0, 0.0), ("signed", 128.0, 1.0)])
+def test_pixels_are_scaled(kind: Literal["unit", "signed"], scale: float, shift: float, precision: Precision) -> None:
+    network = build(picture(), NetConfig(pixels=kind, precision=precision))
     pixels = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
-    for from_bytes, from_floats in zip(network(pixels), network(pixels.float() / 255.0), strict=True):
+    for from_bytes, from_floats in zip(network(pixels), network(pixels.float() / scale - shift), strict=True):
         torch.testing.assert_close(from_bytes, from_floats)
+
+
+def test_each_byte_is_a_number_of_its_own() -> None:
+    every = torch.arange(256, dtype=torch.uint8)
+    for kind in ("unit", "signed"):
+        network = build(picture(), NetConfig(pixels=kind, precision="bf16"))
+        assert len(network._scaled(every).unique()) == 256
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def entries(args: ComparisonArguments, system: SystemName, net: NetConfig, row: 
         base = dataclasses.replace(base, engine=dataclasses.replace(base.engine, device=args.device))
     where = device.choose(base.engine.device)
     spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
-    base = dataclasses.replace(base, net=dataclasses.replace(net, init=base.net.init, precision=args.precision))
+    net = dataclasses.replace(net, init=base.net.init, pixels=base.net.pixels, precision=args.precision)
+    base = dataclasses.replace(base, net=net)
     with torch.device("meta"):
         nets.build(spec, base.net)  # a net that does not suit the environment is refused before anything is measured
     if system == "ga3c":

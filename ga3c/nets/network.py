@@ -13,6 +13,9 @@ from ga3c.nets.torsos import conv_torso, mlp_torso
 
 LSTM_SIZE = 256
 """Cells of the core, as in A3C (Mnih et al. 2016, section 8)."""
+_STEP = 1.0 / 128.0
+_MINUS_ONE = {dtype: torch.tensor(-1.0, dtype=dtype) for dtype in (torch.float32, torch.bfloat16)}
+"""Signed pixels are bytes / 128 - 1."""
 
 
 class Network(nn.Module):
@@ -23,12 +26,19 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, torso: nn.Module, num_features: int, num_actions: int, core: Lstm | None = None, bf16: bool = False
+        self,
+        torso: nn.Module,
+        num_features: int,
+        num_actions: int,
+        core: Lstm | None = None,
+        bf16: bool = False,
+        signed: bool = False,
     ) -> None:
         """With `bf16`, the torso's products are of bfloat16 numbers; weights, gradients, what is remembered and what
-        comes out keep 32 bits."""
+        comes out keep 32 bits. With `signed`, pixels go from -1 to 1 and not from 0."""
         super().__init__()
         self.bf16 = bf16
+        self.signed = signed
         self._converted = False
         self.torso = torso
         self.core = core
@@ -77,7 +87,7 @@ class Network(nn.Module):
             # Convolutions run forward and backward up to 1.6 times as fast over pixels whose channels lie side by side.
             # Stacking makes them lie so in half the time that `contiguous(memory_format=...)` takes on a CPU.
             observations = torch.stack(observations.unbind(1), dim=-1).permute(0, 3, 1, 2)
-        pixels = _scaled(observations, torch.bfloat16 if self.bf16 else torch.float32)
+        pixels = self._scaled(observations)
         if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights: they are another trainer's to change at any moment.
             with torch.autocast(pixels.device.type, torch.bfloat16, cache_enabled=False):
@@ -86,19 +96,23 @@ class Network(nn.Module):
             features = self.torso(pixels).float()
         return features
 
+    def _scaled(self, observations: Tensor) -> Tensor:
+        """Bytes as numbers of which bfloat16 can hold every one apart; other observations as they are."""
+        dtype = torch.bfloat16 if self.bf16 else torch.float32
+        if observations.dtype != torch.uint8:
+            return observations.to(dtype)
+        if self.signed:
+            if torch.compiler.is_compiling():
+                return observations.to(dtype) * _STEP - 1.0
+            return torch.add(_MINUS_ONE[dtype], observations, alpha=_STEP)  # one kernel, as below
+        if dtype == torch.float32:
+            return observations * (1.0 / 255.0)  # one kernel converts and scales
+        return observations.to(dtype).mul_(1.0 / 255.0)
+
     def convert(self) -> None:
         """Keeps the torso's weights in bfloat16 from now on, for a network that is only read."""
         self._converted = True
         self.torso.bfloat16()
-
-
-def _scaled(observations: Tensor, dtype: torch.dtype) -> Tensor:
-    """Bytes to numbers from 0 to 1, of which bfloat16 can hold every one apart; other observations as they are."""
-    if observations.dtype != torch.uint8:
-        return observations.to(dtype)
-    if dtype == torch.float32:
-        return observations * (1.0 / 255.0)  # one kernel converts and scales
-    return observations.to(dtype).mul_(1.0 / 255.0)
 
 
 def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
@@ -119,7 +133,9 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
         case _:
             torso, num_features = conv_torso(name, config.stride, spec, name)
     core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
-    network = Network(torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16")
+    network = Network(
+        torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16", signed=config.pixels == "signed"
+    )
     if config.init == "orthogonal":
         _orthogonal_init(network)
     else:
