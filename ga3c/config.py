@@ -46,6 +46,7 @@ Ui = Literal["auto", "live", "plain", "none"]
 NamedNet = Literal["small", "large", "nature", "mlp", "small-lstm", "mlp-lstm"]
 NetName = Literal["auto", NamedNet]
 Precision = Literal["fp32", "tf32", "bf16"]
+Pixels = Literal["unit", "signed"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class NetConfig:
     """How weights start: uniform in 1/sqrt(fan-in) (A3C and the 2016 code) or orthogonal."""
     precision: Precision = "tf32"
     """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
-    pixels: Literal["unit", "signed"] = "unit"
+    pixels: Pixels = "unit"
     """What a pixel's byte becomes: a number from 0 to 1 (unit), or from -1 to 1, as in the 2016 code (signed)."""
 
     def __post_init__(self) -> None:

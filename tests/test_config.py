@@ -192,7 +192,7 @@ def test_a_preset_heeds_the_network() -> None:
     assert (plain.learning_rate, remembers.learning_rate) == (5e-4, 2e-4)
     assert dataclasses.replace(remembers, learning_rate=plain.learning_rate) == plain
     assert parse_train(["--net", "small-lstm", "--learning-rate", "3e-4"]).learn.learning_rate == 3e-4
-    assert parse_train(["--net", "small-lstm", "--preset", "paper"]).learn.learning_rate == 3e-4
+    assert parse_train(["--net", "small-lstm", "--preset", "paper"]).learn.learning_rate == 1e-3
 
 
 def test_training_tunes_itself_unless_its_numbers_are_given() -> None:

@@ -1,13 +1,13 @@
 """Networks: sizes, starts, what they refuse; and the policy head against the softmax written out."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NetConfig, NetName, Precision
+from ga3c.config import NetConfig, NetName, Pixels, Precision
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.nets import DiscreteHead, build
@@ -142,19 +142,28 @@ def test_a_gpu_sees_pictures_as_a_cpu_does(precision: Precision, tolerance: floa
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("kind", "scale", "shift"), [("unit", 255.0, 0.0), ("signed", 128.0, 1.0)])
-def test_pixels_are_scaled(kind: Literal["unit", "signed"], scale: float, shift: float, precision: Precision) -> None:
+@pytest.mark.parametrize("kind", get_args(Pixels))
+def test_pixels_are_scaled(kind: Pixels, precision: Precision) -> None:
     network = build(picture(), NetConfig(pixels=kind, precision=precision))
     pixels = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
-    for from_bytes, from_floats in zip(network(pixels), network(pixels.float() / scale - shift), strict=True):
-        torch.testing.assert_close(from_bytes, from_floats)
+    numbers = pixels.double()
+    expected = {
+        "unit": numbers / 255.0,
+        "signed": numbers / 128.0 - 1.0,
+    }[kind]
+    tolerance = 1e-6 if precision == "fp32" else 1 / 128
+    scaled = network._scaled(pixels)
+    assert scaled.dtype == (torch.float32 if precision == "fp32" else torch.bfloat16)
+    torch.testing.assert_close(scaled.double(), expected, atol=tolerance, rtol=0.0)
+    for from_bytes, from_floats in zip(network(pixels), network(expected.float()), strict=True):
+        torch.testing.assert_close(from_bytes, from_floats, atol=tolerance, rtol=10 * tolerance)
 
 
 def test_each_byte_is_a_number_of_its_own() -> None:
     every = torch.arange(256, dtype=torch.uint8)
-    for kind in ("unit", "signed"):
+    for kind in get_args(Pixels):
         network = build(picture(), NetConfig(pixels=kind, precision="bf16"))
-        assert len(network._scaled(every).unique()) == 256
+        assert len(network._scaled(every.view(1, 4, 8, 8)).unique()) == 256, kind
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NamedNet, NetConfig
+from ga3c.config import NamedNet, NetConfig, Pixels
 from ga3c.envs.spec import EnvSpec
 from ga3c.nets.cores import Lstm
 from ga3c.nets.heads import DiscreteHead
@@ -32,13 +32,13 @@ class Network(nn.Module):
         num_actions: int,
         core: Lstm | None = None,
         bf16: bool = False,
-        signed: bool = False,
+        pixels: Pixels = "unit",
     ) -> None:
         """With `bf16`, the torso's products are of bfloat16 numbers; weights, gradients, what is remembered and what
-        comes out keep 32 bits. With `signed`, pixels go from -1 to 1 and not from 0."""
+        comes out keep 32 bits."""
         super().__init__()
         self.bf16 = bf16
-        self.signed = signed
+        self.pixels = pixels
         self._converted = False
         self.torso = torso
         self.core = core
@@ -101,7 +101,7 @@ class Network(nn.Module):
         dtype = torch.bfloat16 if self.bf16 else torch.float32
         if observations.dtype != torch.uint8:
             return observations.to(dtype)
-        if self.signed:
+        if self.pixels == "signed":
             if torch.compiler.is_compiling():
                 return observations.to(dtype) * _STEP - 1.0
             return torch.add(_MINUS_ONE[dtype], observations, alpha=_STEP)  # one kernel, as below
@@ -134,7 +134,7 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
             torso, num_features = conv_torso(name, config.stride, spec, name)
     core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
     network = Network(
-        torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16", signed=config.pixels == "signed"
+        torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16", pixels=config.pixels
     )
     if config.init == "orthogonal":
         _orthogonal_init(network)
