@@ -46,7 +46,7 @@ Ui = Literal["auto", "live", "plain", "none"]
 NamedNet = Literal["small", "large", "nature", "mlp", "small-lstm", "mlp-lstm"]
 NetName = Literal["auto", NamedNet]
 Precision = Literal["fp32", "tf32", "bf16"]
-Pixels = Literal["unit", "signed"]
+Pixels = Literal["unit", "signed", "contrast"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class NetConfig:
     precision: Precision = "tf32"
     """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
     pixels: Pixels = "unit"
-    """What a pixel's byte becomes: a number from 0 to 1 (unit), or from -1 to 1, as in the 2016 code (signed)."""
+    """What a pixel's byte becomes: a number from 0 to 1 (unit), from -1 to 1 as in the 2016 code (signed), or as signed
+    but 0 for the game's background (contrast)."""
 
     def __post_init__(self) -> None:
         _require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")

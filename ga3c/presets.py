@@ -95,7 +95,12 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         env_id=spec.id,
         preset="fast",
         env=EnvConfig(clip_rewards=spec.source == "atari"),
-        net=NetConfig(net="nature" if on_cuda else "small", init="orthogonal", precision="bf16" if halves else "tf32"),
+        net=NetConfig(
+            net="nature" if on_cuda else "small",
+            init="orthogonal",
+            precision="bf16" if halves else "tf32",
+            pixels="unit" if on_cuda else "contrast",  # on CUDA not measured yet
+        ),
         learn=LearnConfig(
             rollout=32,
             batch_rollouts=4,
@@ -120,14 +125,20 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 2_500_000),
+        run=RunConfig(steps=20_000_000 if on_cuda else 1_500_000),
     )
 
 
 def for_memory(config: Config) -> Config:
-    """The same with smaller steps, for a network whose core saturates: by those for others it learns within its first
-    hundred updates to answer each picture alike, and never gets out of that."""
-    return dataclasses.replace(config, learn=dataclasses.replace(config.learn, learning_rate=2e-4))
+    """The same with smaller steps and more of them, for a network whose core saturates: by those for others it learns
+    within its first hundred updates to answer each picture alike, and never gets out of that. Measured with `unit`
+    pixels only."""
+    return dataclasses.replace(
+        config,
+        net=dataclasses.replace(config.net, pixels="unit"),
+        learn=dataclasses.replace(config.learn, learning_rate=2e-4),
+        run=dataclasses.replace(config.run, steps=max(config.run.steps, 2_500_000)),
+    )
 
 
 def fast_vectors(spec: EnvSpec) -> Config:

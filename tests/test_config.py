@@ -188,9 +188,12 @@ def test_a_flag_is_judged_beside_its_presets_others_and_not_beside_the_defaults(
 
 
 def test_a_preset_heeds_the_network() -> None:
-    plain, remembers = (parse_train(["ALE/Pong-v5", *words]).learn for words in ([], ["--net", "small-lstm"]))
-    assert (plain.learning_rate, remembers.learning_rate) == (5e-4, 2e-4)
-    assert dataclasses.replace(remembers, learning_rate=plain.learning_rate) == plain
+    asked = (["ALE/Pong-v5", "--device", "cpu"], ["ALE/Pong-v5", "--device", "cpu", "--net", "small-lstm"])
+    plain, remembers = map(parse_train, asked)
+    assert (plain.learn.learning_rate, remembers.learn.learning_rate) == (5e-4, 2e-4)
+    assert dataclasses.replace(remembers.learn, learning_rate=5e-4) == plain.learn
+    assert (plain.net.pixels, remembers.net.pixels) == ("contrast", "unit")
+    assert (plain.run.steps, remembers.run.steps) == (1_500_000, 2_500_000)
     assert parse_train(["--net", "small-lstm", "--learning-rate", "3e-4"]).learn.learning_rate == 3e-4
     assert parse_train(["--net", "small-lstm", "--preset", "paper"]).learn.learning_rate == 1e-3
 

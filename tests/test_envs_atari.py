@@ -51,6 +51,18 @@ def choices(seed: int, count: int, actions: int) -> list[int]:
     return [int(action) for action in np.random.default_rng(seed).integers(actions, size=count)]
 
 
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(("env_id", "grey"), [("ALE/Pong-v5", 87), ("ALE/Breakout-v5", 0), ("ALE/Boxing-v5", 132)])
+def test_the_background_is_what_most_of_a_picture_shows(env_id: str, grey: int, raw: bool) -> None:
+    assert envs.describe(env_id, PLAIN, raw).background == grey
+    env, picture = envs.make(env_id, PLAIN, raw_screens=False, seed=1), frame()
+    env.reset(picture)
+    for action in choices(seed=1, count=50, actions=4):
+        env.step(action, picture)
+    assert np.bincount(picture.ravel()).argmax() == grey
+    assert np.mean(picture == grey) > 0.5
+
+
 @pytest.mark.parametrize("env_id", ["ALE/Breakout-v5", "ALE/SpaceInvaders-v5", "ALE/Carnival-v5", "ALE/Klax-v5"])
 def test_pixels_are_those_of_gymnasium(env_id: str) -> None:
     pytest.importorskip("cv2")

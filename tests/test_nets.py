@@ -1,5 +1,6 @@
 """Networks: sizes, starts, what they refuse; and the policy head against the softmax written out."""
 
+import dataclasses
 import math
 from typing import Literal, get_args
 
@@ -144,12 +145,13 @@ def test_a_gpu_sees_pictures_as_a_cpu_does(precision: Precision, tolerance: floa
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", get_args(Pixels))
 def test_pixels_are_scaled(kind: Pixels, precision: Precision) -> None:
-    network = build(picture(), NetConfig(pixels=kind, precision=precision))
+    network = build(dataclasses.replace(picture(), background=87), NetConfig(pixels=kind, precision=precision))
     pixels = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
     numbers = pixels.double()
     expected = {
         "unit": numbers / 255.0,
         "signed": numbers / 128.0 - 1.0,
+        "contrast": (numbers - 87.0) / 128.0,
     }[kind]
     tolerance = 1e-6 if precision == "fp32" else 1 / 128
     scaled = network._scaled(pixels)
@@ -162,7 +164,7 @@ def test_pixels_are_scaled(kind: Pixels, precision: Precision) -> None:
 def test_each_byte_is_a_number_of_its_own() -> None:
     every = torch.arange(256, dtype=torch.uint8)
     for kind in get_args(Pixels):
-        network = build(picture(), NetConfig(pixels=kind, precision="bf16"))
+        network = build(dataclasses.replace(picture(), background=87), NetConfig(pixels=kind, precision="bf16"))
         assert len(network._scaled(every.view(1, 4, 8, 8)).unique()) == 256, kind
 
 

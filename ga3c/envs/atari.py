@@ -65,7 +65,15 @@ def describe(env_id: str, game: Game, config: EnvConfig, raw_screens: bool) -> E
         frames_per_step=config.frame_skip,
         raw_screens=raw_screens,
         frame_rate=FRAMES_PER_SECOND,
+        background=_background(ale),
     )
+
+
+def _background(ale: ale_py.ALEInterface) -> int:
+    """The commonest grey of the screen a second into a game that has just been loaded."""
+    for _ in range(int(FRAMES_PER_SECOND)):
+        ale.act(ale_py.Action.NOOP)
+    return int(np.bincount(ale.getScreenGrayscale().ravel()).argmax())
 
 
 class AtariEnvironment:

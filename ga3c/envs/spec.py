@@ -31,6 +31,8 @@ class EnvSpec:
     """Frames are palette screens, and the device makes them grey, takes the maximum and resizes."""
     frame_rate: float
     """Pictures per second at the game's own speed, for showing it to people."""
+    background: int = 0
+    """The grey that most of a game's first picture has (Atari; 0 elsewhere)."""
 
     @property
     def is_picture(self) -> bool:

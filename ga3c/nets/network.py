@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NamedNet, NetConfig, Pixels
+from ga3c.config import NamedNet, NetConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.nets.cores import Lstm
 from ga3c.nets.heads import DiscreteHead
@@ -13,9 +13,6 @@ from ga3c.nets.torsos import conv_torso, mlp_torso
 
 LSTM_SIZE = 256
 """Cells of the core, as in A3C (Mnih et al. 2016, section 8)."""
-_STEP = 1.0 / 128.0
-_MINUS_ONE = {dtype: torch.tensor(-1.0, dtype=dtype) for dtype in (torch.float32, torch.bfloat16)}
-"""Signed pixels are bytes / 128 - 1."""
 
 
 class Network(nn.Module):
@@ -32,13 +29,14 @@ class Network(nn.Module):
         num_actions: int,
         core: Lstm | None = None,
         bf16: bool = False,
-        pixels: Pixels = "unit",
+        pixel: tuple[float, float] = (255.0, 0.0),
     ) -> None:
         """With `bf16`, the torso's products are of bfloat16 numbers; weights, gradients, what is remembered and what
-        comes out keep 32 bits."""
+        comes out keep 32 bits. A byte b of a picture becomes b / `pixel[0]` - `pixel[1]`."""
         super().__init__()
         self.bf16 = bf16
-        self.pixels = pixels
+        self._step, self._middle = 1.0 / pixel[0], pixel[1]
+        self._start = torch.tensor(-self._middle, dtype=torch.bfloat16 if bf16 else torch.float32)
         self._converted = False
         self.torso = torso
         self.core = core
@@ -101,13 +99,13 @@ class Network(nn.Module):
         dtype = torch.bfloat16 if self.bf16 else torch.float32
         if observations.dtype != torch.uint8:
             return observations.to(dtype)
-        if self.pixels == "signed":
-            if torch.compiler.is_compiling():
-                return observations.to(dtype) * _STEP - 1.0
-            return torch.add(_MINUS_ONE[dtype], observations, alpha=_STEP)  # one kernel, as below
+        if self._middle and torch.compiler.is_compiling():
+            return observations.to(dtype) * self._step - self._middle
+        if self._middle:  # one kernel converts, scales and shifts
+            return torch.add(self._start, observations, alpha=self._step)
         if dtype == torch.float32:
-            return observations * (1.0 / 255.0)  # one kernel converts and scales
-        return observations.to(dtype).mul_(1.0 / 255.0)
+            return observations * self._step  # one kernel here too
+        return observations.to(dtype).mul_(self._step)
 
     def convert(self) -> None:
         """Keeps the torso's weights in bfloat16 from now on, for a network that is only read."""
@@ -133,9 +131,8 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
         case _:
             torso, num_features = conv_torso(name, config.stride, spec, name)
     core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
-    network = Network(
-        torso, num_features, spec.num_actions, core, bf16=config.precision == "bf16", pixels=config.pixels
-    )
+    pixel = {"unit": (255.0, 0.0), "signed": (128.0, 1.0), "contrast": (128.0, spec.background / 128.0)}[config.pixels]
+    network = Network(torso, num_features, spec.num_actions, core, config.precision == "bf16", pixel)
     if config.init == "orthogonal":
         _orthogonal_init(network)
     else:
