@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 ENV ?= ALE/Pong-v5
 ARGS ?=
 
+# Compiled modules are kept: a process starts 0.3 s sooner with them, and the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test check setup clean
 
 train: $(VENV)/.installed
