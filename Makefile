@@ -1,26 +1,32 @@
 # Two commands: `make train` and `make test`. Both set everything up in .venv first, which is quick the second time.
+# `make test-all` also runs the tests marked slow.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ENV ?= ALE/Pong-v5
 ARGS ?=
+PYTEST ?= -n 2 --dist worksteal
 
 # Compiled modules are kept: a process starts 0.3 s sooner with them, and the tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test check setup clean
+.PHONY: train test test-all check setup clean
 
 train: $(VENV)/.installed
 	$(BIN)/ga3c train $(ENV) $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST) -m "not slow"
+
+test-all: check
+	$(BIN)/python -m pytest $(PYTEST)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 setup: $(VENV)/.installed-dev
 

@@ -1,9 +1,45 @@
-"""GA3C: asynchronous advantage actor-critic with agents in processes and one model on the device."""
+"""GA3C: asynchronous advantage actor-critic with agents in processes and one model on the device.
 
-import os
+import ga3c
 
-# Before numpy is imported: the cores are the agents', and threads that spin while they wait for each other there take
-# longer over the tuner's small matrices than one thread does.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+run = ga3c.train("ALE/Pong-v5", minutes=5, seed=1)
+policy = ga3c.load(run.folder)
+print(ga3c.evaluate(run.folder, episodes=30).mean)
+"""
 
-__version__ = "0.1.0"
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.2.0"
+
+if TYPE_CHECKING:
+    from ga3c.api import evaluate, load, resume, train
+    from ga3c.errors import RunFailed, UserError
+    from ga3c.run.callbacks import Callback
+    from ga3c.run.policy import Policy
+    from ga3c.run.session import Run
+
+__all__ = ["Callback", "Policy", "Run", "RunFailed", "UserError", "evaluate", "load", "resume", "train"]
+
+_PLACES = {
+    "Callback": "ga3c.run.callbacks",
+    "Policy": "ga3c.run.policy",
+    "Run": "ga3c.run.session",
+    "RunFailed": "ga3c.errors",
+    "UserError": "ga3c.errors",
+    "evaluate": "ga3c.api",
+    "load": "ga3c.api",
+    "resume": "ga3c.api",
+    "train": "ga3c.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used: agent processes import this package too, but never torch."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'ga3c' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,38 +1,47 @@
-"""What a person types: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs`, `bench` and `doctor`."""
+"""The command line: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs`, `bench` and `doctor`."""
 
-import dataclasses
+import os
+
+# Before numpy is imported: the tuner's matrices are small, and threads of OpenBLAS that wait for one another are slower
+# than one thread, and take cores from the agents.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import difflib
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from ga3c import __version__, flags
-from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, Ui
+from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
 from ga3c.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from ga3c.run.evaluate import Evaluation, Played
 
 
 @dataclass(frozen=True)
 class TrainArguments:
     """Train an agent. Defaults are those of the preset for this environment and device.
 
-    Stops at --steps or --minutes, or on Ctrl-C with a checkpoint; `ga3c resume DIR` goes on."""
+    The run stops at --steps or --minutes, or on Ctrl-C, with a checkpoint; `ga3c resume DIR` continues it."""
 
     env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
-    """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first."""
-    preset: Literal["fast", "paper"] = "fast"
-    """fast: what learns fastest here. paper: the GA3C paper's and its code's settings."""
+    """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
+    class or function in it."""
+    preset: PresetName = "fast"
+    """fast: the settings that learn fastest. paper: the settings of the GA3C paper and its code."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/ENV/DATE unless given."""
     ui: Ui = "auto"
-    """live: a view of the run; plain: lines; none: nothing; auto: live on a terminal, else plain."""
+    """live: a view of the run; plain: a line every ten seconds; none: warnings only; auto: live on a terminal, else
+    plain."""
     run: RunConfig = field(default_factory=RunConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     net: NetConfig = field(default_factory=NetConfig)
@@ -42,40 +51,40 @@ class TrainArguments:
 
 @dataclass(frozen=True)
 class ResumeArguments:
-    """Go on with a run where its last checkpoint left it: weights, statistics, counters, schedules and curves."""
+    """Continue a run from its last checkpoint: weights, optimiser statistics, counters, schedules and curves."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
     steps: int | None = None
-    """A new limit of agent steps in all, for a run that is to go further."""
+    """A new limit of agent steps for the whole run."""
     minutes: float | None = None
-    """A new limit of training minutes in all."""
+    """A new limit of training minutes for the whole run."""
     device: DeviceName | None = None
-    """Go on on another device."""
+    """Continue on another device."""
     ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
 
 
 @dataclass(frozen=True)
 class EvalArguments:
-    """Play whole episodes with a trained agent and report raw game scores, with the rules they were made under."""
+    """Play whole episodes with a trained agent and report raw scores with their protocol."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
     episodes: int = 30
     """How many episodes to play."""
     protocol: Literal["trained", "noop", "sticky"] = "trained"
-    """The rules, for Atari: those of the training; noop, the paper's, with up to 30 no-ops at first; or sticky, today's
-    for ALE, with actions that stick by 0.25. It asks for the full action set, which a policy has if it was trained with
-    --full-actions."""
+    """The protocol, for Atari. trained: as in training. noop: the paper's, with up to 30 no-ops at the start. sticky:
+    today's for ALE, where the last action is repeated with probability 0.25; it is meant for policies with all 18
+    actions, trained with --full-actions."""
     policy: Literal["sample", "greedy"] = "sample"
-    """Draw actions from the policy, as in training and in A3C's evaluation, or take the likeliest."""
+    """Sample actions from the policy, as in training and in A3C's evaluation, or take the most probable."""
     checkpoint: Literal["last", "best"] = "last"
     """Which checkpoint of the run."""
     seed: int = 1000
-    """Seeds the starts and the draws."""
+    """Seed of the starts and of sampling."""
     device: DeviceName = "auto"
-    """Where the network runs."""
+    """Device of the network."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -91,13 +100,13 @@ class PlayArguments:
     episodes: int = 1
     """How many episodes."""
     max_seconds: float = 0.0
-    """Stop after so many seconds of play (0: whole episodes)."""
+    """Stop after this number of seconds of play (0: whole episodes)."""
     policy: Literal["sample", "greedy"] = "sample"
-    """Draw actions from the policy, or take the likeliest."""
+    """Sample actions from the policy, or take the most probable."""
     checkpoint: Literal["last", "best"] = "last"
     """Which checkpoint of the run."""
     seed: int = 1000
-    """Seeds the starts and the draws."""
+    """Seed of the starts and of sampling."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +122,11 @@ class PlotArguments:
     y: Annotated[str, tyro.conf.arg(metavar="COLUMN")] = "score"
     """score, entropy, pps, tps, lag or any other column of metrics.csv."""
     smooth: int = 1
-    """Mean over so many rows of metrics.csv, about a second each (1: as they are)."""
+    """Rows of metrics.csv to average over, about a second each (1: none)."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("plot.png")
     """The picture: .png, .svg or .pdf."""
     group: bool = True
-    """Runs that differ only in their seed are one line, with a band from the least to the most of them."""
+    """Draw runs that differ only in their seed as one line, with a band from the lowest to the highest."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +139,16 @@ class EnvsArguments:
 
 @dataclass(frozen=True)
 class DoctorArguments:
-    """Look at this machine: what it has, what limits it, what is wrong and what to do, and the settings it suggests.
+    """Examine this machine: what it has, what limits training, what is wrong, and which settings suit it.
 
-    Exits with 0 if it can train, and with 1 if something must be repaired first."""
+    The exit code is 0 if this machine can train, and 1 if something must be repaired first."""
 
     env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
-    """What is to be trained; `ga3c envs` lists what can be."""
+    """The environment to train on; `ga3c envs` lists them."""
     seconds: float = 20.0
-    """Seconds measured in all, of environments alone, acting and training (0: nothing is measured)."""
+    """Seconds of measurement in all: environments alone, acting, and training (0: none)."""
     device: DeviceName = "auto"
-    """Where the model is to live: auto takes CUDA where there is one."""
+    """Device of the model; auto: CUDA where available, else the CPU."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -148,61 +157,47 @@ class DoctorArguments:
             raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
 
 
-# Commands import what they need when they run: torch takes seconds, and `ga3c --help` or a typo need none of it.
+# Commands import what they need when they run: torch takes seconds to import, and `ga3c --help` does not need it.
 
 
 def train(arguments: Sequence[str]) -> None:
-    from ga3c import session
+    args, settings = flags.chosen(TrainArguments, arguments, "ga3c train", tunes=True)
+    from ga3c import api
 
-    args = parse_train(arguments)
-    config = Config(args.env_id, args.preset, args.env, args.net, args.learn, args.engine, args.run)
-    session.train(config, args.out, args.ui)
-
-
-_FIXED = ("agents", "predictors", "trainers", "delay")
-"""Who names one of these numbers wants it as it is; else a run looks for them by itself."""
-
-
-def parse_train(arguments: Sequence[str]) -> TrainArguments:
-    """The settings of a run: the preset's, and over them what was typed."""
-
-    def adjust(first: TrainArguments, defaults: TrainArguments) -> TrainArguments:
-        # A preset's number of steps is for runs that are given no limit of their own.
-        run = dataclasses.replace(defaults.run, steps=0) if first.run.minutes else defaults.run
-        engine = defaults.engine
-        if first.engine.system == "ga3c" and not flags.has_typed(arguments, *_FIXED):
-            engine = dataclasses.replace(engine, tune="on")
-        return dataclasses.replace(defaults, run=run, engine=engine)
-
-    return flags.parse(TrainArguments, arguments, "ga3c train", adjust=adjust)
+    api.train(args.env_id, preset=args.preset, out=args.out, ui=args.ui, **settings)
 
 
 def resume(arguments: Sequence[str]) -> None:
     args = tyro.cli(ResumeArguments, args=list(arguments), prog="ga3c resume", config=flags.STYLE)
-    from ga3c import session
+    from ga3c import api
 
-    session.resume(args.folder, args.steps, args.minutes, args.device, args.ui)
+    api.resume(args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
     args = tyro.cli(EvalArguments, args=list(arguments), prog="ga3c eval", config=flags.STYLE)
-    from ga3c import evaluate
+    from ga3c import api
+    from ga3c.view import scores
 
-    evaluate.report(
-        args.folder, args.episodes, args.policy, args.checkpoint, args.seed, args.device, args.json, args.protocol
-    )
+    def run(on_episode: Callable[["Played"], None]) -> "Evaluation":
+        return api.evaluate(
+            args.folder, args.episodes, policy=args.policy, checkpoint=args.checkpoint, seed=args.seed,
+            device=args.device, protocol=args.protocol, on_episode=on_episode,
+        )  # fmt: skip
+
+    scores.show(run, args.episodes, args.json)
 
 
 def play(arguments: Sequence[str]) -> None:
     args = tyro.cli(PlayArguments, args=list(arguments), prog="ga3c play", config=flags.STYLE)
-    from ga3c import play
+    from ga3c.view import play
 
     play.show(args.folder, args.video, args.episodes, args.max_seconds, args.policy, args.checkpoint, args.seed)
 
 
 def plot(arguments: Sequence[str]) -> None:
     args = tyro.cli(PlotArguments, args=list(arguments), prog="ga3c plot", config=flags.STYLE)
-    from ga3c import plot
+    from ga3c.view import plot
 
     plot.show(args.folders, args.x, args.y, args.smooth, args.out, args.group)
 
@@ -240,18 +235,18 @@ def doctor(arguments: Sequence[str]) -> None:
     else:
         report.show(found, Console())
     if not found.can_train:
-        raise RunFailed("Something must be repaired before anything can be trained here; the findings say what to do.")
+        raise RunFailed("Something must be repaired before this machine can train; the findings say how.")
 
 
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
     "train": (train, "train an agent on any Gymnasium environment with discrete actions"),
-    "resume": (resume, "go on with a run from its last checkpoint"),
+    "resume": (resume, "continue a run from its last checkpoint"),
     "eval": (evaluate, "play whole episodes and report raw scores"),
     "play": (play, "watch a trained agent, or record a video"),
     "plot": (plot, "draw the learning curves of several runs on one picture"),
     "envs": (environments, "list the environments that can be trained here"),
     "bench": (bench, "measure how fast this machine trains, and where the time goes"),
-    "doctor": (doctor, "look at this machine: what limits it, what is wrong, which settings suit it"),
+    "doctor": (doctor, "examine this machine: what limits it, what is wrong, which settings suit it"),
 }
 
 
@@ -264,7 +259,7 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and gives the exit code: 0, 1 when a run failed, 2 when the input was wrong."""
+    """Runs a command and returns the exit code: 0, 1 if a run failed, 2 if the input was wrong."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         print(usage())
@@ -279,11 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         COMMANDS[words[0]][0](words[1:])
     except UserError as error:
-        return _fail(str(error), 2)
+        return _fail(error.command_text, 2)
     except RunFailed as error:
-        return _fail(str(error), 1)
+        return _fail(error.command_text, 1)
     except BrokenPipeError:
-        # Whoever read the output has gone, as `head` does; what is left of it has no reader.
+        # The reader of the output has ended, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return _fail("Interrupted.", 130)
@@ -291,8 +286,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
-    """The `ga3c` command. An installed script does not look for modules in the current folder, as `python -m` does, but
-    that is where people keep environments of their own."""
+    """The `ga3c` command. Unlike `python -m ga3c`, an installed script does not look for modules in the current folder,
+    where people keep their own environments."""
     sys.path.insert(0, os.getcwd())
     sys.exit(main())
 

@@ -1,23 +1,23 @@
-"""How flags become settings: the preset's values for an environment and a device, and over them what was typed."""
+"""How the command line becomes settings: which flags were typed, and the preset's defaults for the others."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, get_args
 
 import tyro
 
-from ga3c.config import EngineConfig, NetConfig, TuneName
+from ga3c.config import EngineConfig, PresetName, TuneName, setting_names
 
 STYLE = (tyro.conf.OmitArgPrefixes,)
 
 
 class Settings(Protocol):
-    """Arguments that describe a run. Any of the sections of `Config` may be among their fields, by the same name."""
+    """Arguments that describe a run. They may have any section of `Config` as a field of the same name."""
 
     @property
     def env_id(self) -> str: ...
     @property
-    def preset(self) -> Literal["fast", "paper"]: ...
+    def preset(self) -> PresetName: ...
     @property
     def engine(self) -> EngineConfig: ...
 
@@ -34,38 +34,43 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def has_typed(arguments: Sequence[str], *names: str) -> bool:
-    """Whether one of the flags is among the words."""
-    flags = {f"--{name.replace('_', '-')}" for name in names}
-    return any(word.partition("=")[0].replace("_", "-") in flags for word in arguments)
+def typed(arguments: Sequence[str]) -> set[str]:
+    """The settings whose flags are among the words."""
+    flags = {word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")}
+    dashed = {name: name.replace("_", "-") for name in setting_names()}
+    return {name for name, flag in dashed.items() if f"--{flag}" in flags or f"--no-{flag}" in flags}
 
 
-def parse(
-    kind: type[Arguments],
-    arguments: Sequence[str],
-    prog: str,
-    adjust: Callable[[Arguments, Arguments], Arguments] = lambda first, defaults: defaults,
-) -> Arguments:
-    """Reads the flags twice: first for those that decide the defaults, then over those defaults. A run that tunes
-    itself has room for as many agents as the preset has, unless it says otherwise.
+def chosen(
+    kind: type[Arguments], arguments: Sequence[str], prog: str, *, tunes: bool
+) -> tuple[Arguments, dict[str, Any]]:
+    """The arguments as typed, and the settings among them by name. `--help` shows the preset's defaults and exits."""
+    words = spelled_out(arguments)
+    given = tyro.cli(kind, args=[word for word in words if word not in ("-h", "--help")], prog=prog, config=STYLE)
+    names = typed(words)
+    values = {
+        name: getattr(getattr(given, section), name)
+        for name, section in setting_names().items()
+        if name in names and hasattr(given, section)
+    }
+    if "-h" in words or "--help" in words:
+        tyro.cli(kind, args=words, default=_resolved(given, values, tunes), prog=prog, config=STYLE)
+    return given, values
 
-    `adjust` may change the defaults, given what was typed."""
-    from ga3c import session  # torch takes seconds, which the other commands need not wait for
 
-    arguments = spelled_out(arguments)
-    flags = [a for a in arguments if a not in ("-h", "--help")]
-    first = tyro.cli(kind, args=flags, prog=prog, config=STYLE)
-    named = getattr(first, "net", None)
-    net = named.net if isinstance(named, NetConfig) else "auto"
-    base = session.base_config(first.env_id, first.preset, first.engine.device, first.engine.system, net)
-    of_kind: Any = kind  # a dataclass, which a protocol cannot say
-    shared = {f.name for f in dataclasses.fields(of_kind)} & {f.name for f in dataclasses.fields(base)}
-    defaults = kind(**{name: getattr(base, name) for name in shared})
-    args = tyro.cli(kind, args=list(arguments), default=adjust(first, defaults), prog=prog, config=STYLE)
-    engine = args.engine
-    if engine.system != "ga3c" or engine.tune != "on" or engine.max_agents:
-        return args
-    of_args: Any = args
-    engine = dataclasses.replace(engine, max_agents=max(base.engine.agents, engine.agents))
-    with_room: Arguments = dataclasses.replace(of_args, engine=engine)
-    return with_room
+def parse(kind: type[Arguments], arguments: Sequence[str], prog: str) -> Arguments:
+    """The arguments with every section of settings complete: what was typed, over the preset's defaults. The run does
+    not tune itself unless that was typed."""
+    given, values = chosen(kind, arguments, prog, tunes=False)
+    return _resolved(given, values, tunes=False)
+
+
+def _resolved(given: Arguments, values: dict[str, Any], tunes: bool) -> Arguments:
+    from ga3c.run import settings  # imports torch, which takes seconds that a typo need not wait for
+
+    config = settings.resolve(given.env_id, given.preset, values, tunes=tunes)
+    of_given: Any = given  # a dataclass, which a protocol cannot say
+    names = {item.name for item in dataclasses.fields(of_given)}
+    shared = names & {item.name for item in dataclasses.fields(config)} - {"env_id", "preset"}
+    complete: Arguments = dataclasses.replace(of_given, **{name: getattr(config, name) for name in shared})
+    return complete

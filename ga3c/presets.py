@@ -1,7 +1,6 @@
 """Two sets of settings: `paper`, as the GA3C paper and its 2016 code had them, and `fast`, what learns fastest here."""
 
 import dataclasses
-from typing import Literal
 
 from ga3c import machine
 from ga3c.config import (
@@ -13,27 +12,21 @@ from ga3c.config import (
     LearnConfig,
     NetConfig,
     NetName,
+    PresetName,
     RunConfig,
     SystemName,
 )
 from ga3c.envs.spec import EnvSpec
 
-Preset = Literal["fast", "paper"]
 
-
-def needs_cuda(system: SystemName) -> bool:
-    """Whether a system is one of those that put models on a GPU."""
-    return system in GPU_SYSTEMS
-
-
-def base(preset: Preset, spec: EnvSpec, on_cuda: bool, net: NetName = "auto") -> Config:
-    """The settings that hold for this environment, device and network unless a flag says otherwise."""
+def base(preset: PresetName, spec: EnvSpec, on_cuda: bool, net: NetName = "auto") -> Config:
+    """The default settings for an environment, a device and a network."""
     if preset == "paper":
         return paper(spec)
     if not spec.is_picture:
         return fast_vectors(spec)
     config = fast_pictures(spec, on_cuda)
-    return for_memory(config) if net.endswith("-lstm") else config
+    return for_recurrent(config) if net.endswith("-lstm") else config
 
 
 def paper(spec: EnvSpec) -> Config:
@@ -66,8 +59,8 @@ def paper(spec: EnvSpec) -> Config:
             entropy_weight=0.01,  # [C] BETA_START
             entropy_weight_end=0.01,  # [C] BETA_END
             optimiser="rmsprop",
-            # [P] names none, and [A] draws it from 1e-4 to 1e-2. [C] has 3e-4, which with so large an epsilon makes
-            # steps a third as long; what 1e-3 gives is in results/pong-paper/README.md.
+            # [P] names no learning rate, [A] draws it from 1e-4 to 1e-2, and [C] has 3e-4. The result with 1e-3 is in
+            # results/pong-paper/README.md.
             learning_rate=1e-3,
             learning_rate_end=1e-3,
             rmsprop_decay=0.99,  # [C] RMSPROP_DECAY
@@ -86,11 +79,11 @@ def paper(spec: EnvSpec) -> Config:
 
 
 def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
-    """Long rollouts with decaying traces, each used three times within bounds, with V-trace for the lag that remains.
+    """Long rollouts with lambda-returns, each used three times under PPO's clip range, with V-trace against policy lag.
 
-    results/pong-cpu/README.md has what else was tried, and what it gave."""
+    results/pong-cpu/README.md has the alternatives that were measured."""
     cores = machine.num_cores()
-    halves = not on_cuda and machine.multiplies_bf16()
+    uses_bf16 = not on_cuda and machine.multiplies_bf16()
     return Config(
         env_id=spec.id,
         preset="fast",
@@ -98,8 +91,8 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         net=NetConfig(
             net="nature" if on_cuda else "small",
             init="orthogonal",
-            precision="bf16" if halves else "tf32",
-            pixels="unit" if on_cuda else "contrast",  # on CUDA not measured yet
+            precision="bf16" if uses_bf16 else "tf32",
+            pixels="unit" if on_cuda else "contrast",
         ),
         learn=LearnConfig(
             rollout=32,
@@ -129,10 +122,10 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
     )
 
 
-def for_memory(config: Config) -> Config:
-    """The same with smaller steps and more of them, for a network whose core saturates: by those for others it learns
-    within its first hundred updates to answer each picture alike, and never gets out of that. Measured with `unit`
-    pixels only."""
+def for_recurrent(config: Config) -> Config:
+    """A lower learning rate and a longer run, for networks with an LSTM. With the learning rate of the others the LSTM
+    saturates in the first hundred updates: its output no longer depends on the picture, and does not recover.
+    Measured with `unit` pixels only."""
     return dataclasses.replace(
         config,
         net=dataclasses.replace(config.net, pixels="unit"),
@@ -142,7 +135,7 @@ def for_memory(config: Config) -> Config:
 
 
 def fast_vectors(spec: EnvSpec) -> Config:
-    """Small observations: the network costs nothing, so updates are as frequent as the agents allow."""
+    """Vectors: the network is cheap, so every few steps make an update."""
     return Config(
         env_id=spec.id,
         preset="fast",
@@ -167,7 +160,7 @@ def fast_vectors(spec: EnvSpec) -> Config:
 
 
 def for_a3c(config: Config, system: SystemName) -> Config:
-    """The same settings for a system whose agents learn by themselves: an update is of one rollout, used once."""
+    """The same settings for an A3C system, where an update is made of one rollout that is used once."""
     learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1)
     where: DeviceName = "cuda" if system in GPU_SYSTEMS else "auto" if system == "a3c-threads" else "cpu"
     engine = EngineConfig(system=system, device=where, agents=max(4, machine.num_cores()))

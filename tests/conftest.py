@@ -1,6 +1,10 @@
-"""What tests share: one torch thread, waiting on conditions, and the parts of a run over toy environments."""
+"""Shared fixtures: one torch thread, waiting for conditions, and the parts of a run over toy environments."""
 
-import dataclasses
+import os
+
+# Before numpy is imported, as the command line does it: OpenBLAS threads that wait for one another slow the tuner down.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import sys
 import threading
 import time
@@ -11,19 +15,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from engines import Engine
 
 from ga3c import envs, nets
-from ga3c.account import Account
 from ga3c.agents.pool import AgentPool
 from ga3c.config import EnvConfig, LearnConfig, NetConfig, NetName
-from ga3c.device import Lane, SharedFrames
+from ga3c.engine.device import restored_settings
+from ga3c.engine.frames import SharedFrames
+from ga3c.engine.lane import Lane
+from ga3c.engine.model import Model
+from ga3c.engine.predictor import Predictor
+from ga3c.engine.store import ExperienceStore
+from ga3c.engine.trainer import Trainer
+from ga3c.engine.training_queue import TrainingQueue
 from ga3c.envs.spec import EnvSpec
-from ga3c.model import Model
-from ga3c.predictor import Predictor
-from ga3c.queues import TrainingQueue
-from ga3c.stats import Gauges, Stats
-from ga3c.store import ExperienceStore
-from ga3c.trainer import Trainer
+from ga3c.learn.schedules import Rates
+from ga3c.metrics.account import Account
+from ga3c.metrics.stats import Gauges, Stats
 
 CPU = torch.device("cpu")
 sys.path.insert(0, str(Path(__file__).parent))  # so that this process and its workers find `toys`
@@ -49,18 +57,13 @@ def _seed() -> None:
 @pytest.fixture(autouse=True)
 def _torch_as_it_was() -> Iterator[None]:
     """A run in this process sets torch up for itself, which must not change what the next test computes."""
-    cudnn = torch.backends.cudnn
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    convolutions = cudnn.allow_tf32, cudnn.benchmark
-    yield
-    torch.set_num_threads(threads)
-    torch.set_float32_matmul_precision(precision)
-    cudnn.allow_tf32, cudnn.benchmark = convolutions
+    with restored_settings():
+        yield
 
 
 @pytest.fixture
 def full_precision(_torch_as_it_was: None) -> None:
-    """Where CPU and GPU are compared digit by digit, so without TensorFloat-32."""
+    """Turns TensorFloat-32 off, for comparisons between CPU and GPU."""
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
 
@@ -99,7 +102,7 @@ def in_threads() -> Iterator[Callable[..., list[threading.Thread]]]:
         return started
 
     yield start
-    deadline = time.monotonic() + (2.0 if errors else 20.0)  # who waits for a thread that broke waits in vain
+    deadline = time.monotonic() + (2.0 if errors else 20.0)  # other threads may wait for one that broke
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     assert not errors, errors
@@ -123,7 +126,10 @@ def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
         spec = spec or envs.describe(env_id, config, raw_screens=False)
         # With seed 0 the environment of agent n is seeded with n.
         logs = tmp_path / f"logs-{len(pools)}"
-        pool = AgentPool(spec, config, agents, workers, max_agents, seed=0, log_folder=logs, account=account)
+        pool = AgentPool(
+            spec, config, agents=agents, workers=workers, max_agents=max_agents, seed=0, log_folder=logs,
+            account=account,
+        )  # fmt: skip
         pools.append(pool)
         stop = pool.stop
 
@@ -139,33 +145,6 @@ def make_pool(tmp_path: Path) -> Iterator[Callable[..., AgentPool]]:
         pool.stop(0.0)
 
 
-@dataclasses.dataclass
-class Engine:
-    """Real agents, predictors and trainers, wired as the server wires them."""
-
-    pool: AgentPool
-    queue: TrainingQueue
-    store: ExperienceStore
-    model: Model
-    stats: Stats
-    predictors: list[Predictor]
-    trainers: list[Trainer]
-
-    def start(self) -> None:
-        self.pool.start()
-        for thread in (*self.predictors, *self.trainers):
-            thread.start()
-
-    def stop(self) -> None:
-        self.pool.queue.close()
-        self.queue.close()
-        self.store.close()
-        for thread in (*self.predictors, *self.trainers):
-            if thread.is_alive():
-                thread.join(20.0)
-            assert not thread.is_alive(), thread.name
-
-
 @pytest.fixture(scope="session")
 def pong_frames() -> tuple[EnvSpec, Any, Any]:
     """A stretch of Pong as two environments in lockstep show it: raw screens [N, 2, 210, 160] and greys [N, 84, 84]."""
@@ -176,7 +155,7 @@ def pong_frames() -> tuple[EnvSpec, Any, Any]:
     raw_env.reset(raw[0])
     grey_env.reset(grey[0])
     for step in range(1, 151):
-        action = int(random.integers(spec.num_actions))
+        action = random.integers(spec.action.num)
         assert raw_env.step(action, raw[step]) == grey_env.step(action, grey[step])
     return spec, raw, grey
 
@@ -208,11 +187,23 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         frames = SharedFrames(pool.slots.frames, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
         stats.account = Account(pool.slots.account) if account else None
-        rates = lambda: (learn.learning_rate, learn.entropy_weight)  # noqa: E731
+        rates = Rates(learn, lambda: 0.0)
         engine = Engine(
             pool, queue, store, model, stats,
-            [Predictor(n, pool, frames, queue, store, model, Lane(CPU, n), stats) for n in range(predictors)],
-            [Trainer(n, queue, store, model, Lane(CPU, 500 + n), stats, learn, rates) for n in range(trainers)],
+            [
+                Predictor(
+                    n, pool=pool, frames=frames, training_queue=queue, store=store, model=model, lane=Lane(CPU, n),
+                    stats=stats,
+                )
+                for n in range(predictors)
+            ],
+            [
+                Trainer(
+                    n, queue=queue, store=store, model=model, lane=Lane(CPU, 500 + n), stats=stats, config=learn,
+                    rates=rates,
+                )
+                for n in range(trainers)
+            ],
         )  # fmt: skip
         engines.append(engine)
         return engine

@@ -6,30 +6,30 @@ import math
 import random
 from dataclasses import dataclass
 
-from ga3c.tuner import Setting, Space, Window
+from ga3c.tune.tuner import Setting, Space, Window
 
 
 @dataclass(frozen=True)
 class System:
-    """Agents, predictors and trainers as stations. What the slowest can do is what all do, more or less sharply."""
+    """Agents, predictors and trainers as stations of a ring: the slowest limits all, more or less sharply."""
 
     space: Space
     start: Setting
     cores: float
-    """Agents beyond it only take turns."""
+    """More agents than this only take turns."""
     agent_rate: float
     predictor_rate: float
     trainer_rate: float
     crowding: float
-    """How much less each predictor or trainer gets done for every other of its kind."""
+    """The loss of speed of each predictor or trainer for every other of its kind."""
     interference: float
-    """How much all are slowed by every thread too many for the device."""
+    """The loss of speed of all stations for every thread above `threads`."""
     threads: int
-    """How many threads the device takes without that."""
+    """Threads that the device runs without interference."""
     sharpness: float
-    """Of the minimum over the stations: low where queues seldom hide that stations wait for one another."""
+    """Of the minimum over the stations: low if short queues make stations wait for one another."""
     switching: float = 0.0
-    """What each agent beyond the cores costs all the others."""
+    """The loss of speed of all agents for agents beyond the cores."""
     lag_limit: float = float("inf")
 
     def tps(self, setting: Setting) -> float:

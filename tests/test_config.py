@@ -6,8 +6,8 @@ import tomllib
 from typing import Any
 
 import pytest
+from runs import parse_train
 
-from ga3c.cli import parse_train
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
 from ga3c.errors import UserError
 from ga3c.flags import spelled_out
@@ -28,7 +28,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "sticky": [-0.1, 1.0, math.nan],
         "max_frames": [3, 0],
     },
-    "net": {"stride": [0, 5, -1]},
+    "net": {"stride": [0, 5, -1], "width": [0, 17, -1]},
     "learn": {
         "discount": [-0.1, 1.01, math.nan],
         "rollout": [0, 1025],
@@ -127,7 +127,7 @@ def unusual() -> Config:
 @pytest.mark.parametrize("config", [Config(), unusual()], ids=["defaults", "unusual"])
 def test_toml_gives_the_same_settings_back(config: Config) -> None:
     tables = tomllib.loads(to_toml(config))
-    assert set(tables) == {"env_id", "preset", *SECTIONS}
+    assert set(tables) == {"env_id", "env_args", "preset", *SECTIONS}
     assert from_toml(tables) == config
     for section, cls in SECTIONS.items():
         assert set(tables[section]) == {f.name for f in dataclasses.fields(cls)}

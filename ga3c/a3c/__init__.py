@@ -1,7 +1,7 @@
-"""A3C (Mnih et al. 2016), the system that the GA3C paper compares itself with: every agent has a model of its own.
+"""A3C (Mnih et al. 2016), which the GA3C paper compares itself with: every agent has its own model.
 
-A learner copies the shared weights, plays a rollout, and applies its gradient to them without a lock. `learner.py` is
-that loop; `placements.py` says where the models of each system live, which is all that sets them apart; `shared.py` is
-the memory that learners share, and `ipc.py` that of a GPU; `worker.py` and `threads.py` run a learner in a process or
-in a thread; `reports.py` is what they tell; `system.py` puts it all together.
+A learner copies the shared weights, plays a rollout, and applies its gradient to the shared weights without a lock.
+`learner.py` is that loop; `placements.py` says where each system keeps its models, the only difference between systems;
+`shared.py` is the memory that learners share, `ipc.py` the same on a GPU; `worker.py` and `threads.py` run a learner in
+a process or in a thread; `reports.py` is what learners send to the server; `system.py` connects all of them.
 """

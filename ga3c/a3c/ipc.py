@@ -1,8 +1,8 @@
 """GPU memory that several processes share, by CUDA IPC.
 
-The driver is asked for it directly. Torch's own way counts who uses the memory in files, never takes back what a killed
-process did not give back, and depends on how its allocator was set up; none of that is needed where one process owns
-the memory and outlives all others.
+It comes from the driver itself. Torch's own sharing counts references in files, never frees what a killed process held,
+and depends on the settings of its allocator. None of that is needed here: the server owns the memory and outlives all
+other processes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from torch import Tensor
 from ga3c.errors import UserError
 
 _PIECE = 2 << 20
-"""The driver shares memory in pieces of so many bytes: what lay in the same one would be shared too."""
+"""The driver shares memory in pieces of this many bytes, so the model gets whole pieces for itself."""
 _LAZY_ENABLE_PEER_ACCESS = 1
 _OUT_OF_MEMORY = 2
 _FLOAT_BYTES = 4
@@ -28,8 +28,8 @@ class _Handle(ctypes.Structure):
 
 
 def allocate(count: int, device: torch.device) -> tuple[Tensor, str]:
-    """Room for so many numbers, and the handle by which other processes find it. The memory is freed with the last
-    tensor over it: the others must have ended by then."""
+    """Memory for `count` floats, and the handle by which other processes attach to it. It is freed with the last tensor
+    over it; all other processes must have ended by then."""
     driver, pointer, handle = _driver(device), ctypes.c_uint64(), _Handle()
     size = -(-_FLOAT_BYTES * count // _PIECE) * _PIECE
     _check(driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)))
@@ -40,7 +40,7 @@ def allocate(count: int, device: torch.device) -> tuple[Tensor, str]:
 
 
 def attach(handle: str, device: torch.device) -> Tensor:
-    """The memory behind a handle of another process, for as long as this one runs."""
+    """The memory behind a handle of another process, until this process ends."""
     driver, pointer = _driver(device), ctypes.c_uint64()
     count, _, digits = handle.partition(":")
     opened = _Handle((ctypes.c_ubyte * 64).from_buffer_copy(bytes.fromhex(digits)))
@@ -49,7 +49,7 @@ def attach(handle: str, device: torch.device) -> Tensor:
 
 
 class _Memory:
-    """Numbers at an address of the GPU, as torch takes them."""
+    """Floats at an address of the GPU, in the form that torch accepts."""
 
     def __init__(self, pointer: int, count: int) -> None:
         self.__cuda_array_interface__ = {"shape": (count,), "typestr": "<f4", "data": (pointer, False), "version": 3}

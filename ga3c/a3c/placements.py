@@ -1,7 +1,7 @@
-"""Where a learner's model lives and where the shared one: the one thing in which the A3C systems differ.
+"""Placements: where a learner's model is and where the shared one, the only difference between the A3C systems.
 
-A learner fetches weights before it plays and applies a gradient after; how far both travel is the placement's. Models
-that are shared in the host's memory lie in locked pages, which a GPU copies from and to by itself.
+A learner fetches weights before it plays and applies a gradient after. The placement moves both. A shared model in the
+host's memory is page-locked for learners on a GPU, so that copies are asynchronous.
 """
 
 import copy
@@ -13,16 +13,17 @@ from torch import Tensor
 
 from ga3c.a3c.shared import SharedModel
 from ga3c.config import LearnConfig, SystemName
-from ga3c.device import Lane, lock_pages
-from ga3c.model import Model
+from ga3c.engine.device import lock_pages
+from ga3c.engine.lane import Lane
+from ga3c.engine.model import Model
 from ga3c.nets import Network
 
 
 class Placement(ABC):
-    """What a learner has of its own, and its way to what all share."""
+    """A learner's own network, and its access to the shared model."""
 
     network: Network
-    """The learner's, on the lane's device. Its weights stay where they are in memory."""
+    """The learner's own, on the lane's device. The addresses of its weights never change."""
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         self.model = model
@@ -33,27 +34,26 @@ class Placement(ABC):
 
     @abstractmethod
     def fetch(self) -> None:
-        """Makes the learner's weights the shared ones. What is sent to the lane after has them."""
+        """Copies the shared weights into the learner's network, in the order of the lane."""
 
     @abstractmethod
     def apply(self, gradient: Tensor, learning_rate: float) -> None:
-        """Steps the optimiser on what is shared, without a lock, and overwrites `gradient` [P], which the lane may
-        still be at. At the end everybody can see the update, and the lane has finished."""
+        """Steps the optimiser on the shared weights and statistics, without a lock. The lane may still be computing
+        `gradient` [P], which is overwritten. On return every learner sees the update, and the lane has finished."""
 
     def close(self) -> None:
-        """Gives locked memory back as it was."""
+        """Finishes the lane and unlocks the memory."""
         self.lane.finish()
         if self._unlock:
             self._unlock()
             self._unlock = None
 
     def _rate(self, learning_rate: float, device: torch.device) -> Tensor:
-        return torch.full((), learning_rate, device=device)  # unlike torch.tensor, it waits for no device
+        return torch.full((), learning_rate, device=device)  # torch.tensor would wait for the device
 
 
 class Beside(Placement):
-    """Both on one device: the CPU (`a3c-cpu`), or a GPU, whose memory processes can share (`a3c-gpu-shared`) as threads
-    do (`a3c-threads`)."""
+    """Both models on one device: `a3c-cpu`, `a3c-threads` and `a3c-gpu-shared`."""
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         super().__init__(model, lane)
@@ -68,8 +68,8 @@ class Beside(Placement):
 
 
 class GradientsHome(Placement):
-    """`a3c-gpu-local`: the shared model stays with the host. Weights come up, gradients go down and are applied there,
-    so that the statistics never travel."""
+    """`a3c-gpu-local`: the shared model is on the host. Weights go up to the GPU. Gradients come down and are applied
+    on the host, so that the optimiser's statistics are never copied."""
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         super().__init__(model, lane)
@@ -86,41 +86,41 @@ class GradientsHome(Placement):
 
 
 class RoundTrip(Placement):
-    """`a3c-gpu-pull`: the host only keeps what is shared. Weights and statistics come up for each update, are changed
-    on the GPU, and go down again."""
+    """`a3c-gpu-pull`: the shared model is on the host. For each update weights and statistics go up to the GPU, are
+    changed there, and come down again."""
 
     def __init__(self, model: SharedModel, lane: Lane, learn: LearnConfig) -> None:
         super().__init__(model, lane)
         self._own = Model(copy.deepcopy(model.network), learn, lane.device)
         self._memory = torch.zeros(self._own.size, device=lane.device)
-        self._own.live_in(self._memory, bring=True)
+        self._own.move_to(self._memory)
         self.network = self._own.network
-        self._up_to_date = False
+        self._fetched = False
 
     def fetch(self) -> None:
-        # Right before an update rather than a whole rollout ahead of it: else what others do meanwhile would be undone.
-        # After one, the learner has its weights already.
-        if not self._up_to_date:
-            self._bring()
-            self._up_to_date = True
+        # Only before the first rollout: `apply` leaves the learner with the newest weights. It copies them up right
+        # before it changes them, since weights from before the rollout would undo the other learners' updates.
+        if not self._fetched:
+            self._copy_up()
+            self._fetched = True
 
     def apply(self, gradient: Tensor, learning_rate: float) -> None:
-        self._bring()
+        self._copy_up()
         self._own.optimiser.step([gradient], self._rate(learning_rate, self.lane.device))
         self.model.memory.copy_(self._memory, non_blocking=True)
         self.lane.finish()
 
-    def _bring(self) -> None:
+    def _copy_up(self) -> None:
         self._memory.copy_(self.model.memory, non_blocking=True)
 
 
 def home(system: SystemName, device: torch.device) -> torch.device:
-    """Where the shared model of a system lives, whose learners have theirs on some device."""
+    """Where a system keeps the shared model, given the device of its learners."""
     return torch.device("cpu") if system in ("a3c-gpu-pull", "a3c-gpu-local") else device
 
 
 def place(system: SystemName, model: SharedModel, lane: Lane, learn: LearnConfig) -> Placement:
-    """A system's placement for one learner."""
+    """The placement of one learner."""
     if system == "a3c-gpu-pull":
         return RoundTrip(model, lane, learn)
     return GradientsHome(model, lane) if system == "a3c-gpu-local" else Beside(model, lane)

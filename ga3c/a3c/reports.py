@@ -1,4 +1,4 @@
-"""What learners tell the server: records of one size through a pipe, so that none is pickled and few can wait."""
+"""Reports of learners to the server: records of a fixed size through one pipe, which holds a bounded number."""
 
 import os
 import struct
@@ -6,25 +6,24 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ga3c.stats import Ended, Stats, Update
+from ga3c.metrics.stats import Ended, Stats, Update
 
 _RECORD = struct.Struct("<IIqqqdq9d3q")
 _AT_ONCE = 4096 // _RECORD.size
-"""Records in one write. The kernel never mixes writes of up to 4096 bytes, nor leaves half of one behind when their
-process is killed."""
+"""Records in one write. The kernel keeps writes of up to 4096 bytes whole, even if their process is killed."""
 _NO_UPDATE = Update._make((*[0.0] * 9, 0, 0, 0))
 _EPISODE, _UPDATE, _CLOSE = 1, 2, 4
 
 
 class Report(NamedTuple):
-    """What a learner did since its last report, which ends with an episode, an update, or both."""
+    """What a learner did since its last report. It ends with an episode, an update, or both."""
 
     learner: int
     steps: int
-    """Steps whose results came."""
+    """Environment steps that are learned from."""
     predictions: int
     predicting: int
-    """Nanoseconds that predictions took; a report with an update has those of the whole rollout."""
+    """Nanoseconds of prediction in the whole rollout; 0 in a report without an update."""
     ended: Ended | None = None
     update: Update | None = None
 
@@ -33,7 +32,7 @@ Tell = Callable[[Sequence[Report]], None]
 
 
 def send(fd: int, reports: Sequence[Report]) -> None:
-    """Writes reports to the pipe, waiting while it is full."""
+    """Writes reports to the pipe. A full pipe blocks, which holds the learner back."""
     records = [_pack(report) for report in reports]
     for start in range(0, len(records), _AT_ONCE):
         os.write(fd, b"".join(records[start : start + _AT_ONCE]))
@@ -53,7 +52,7 @@ def _unpack(data: bytes) -> Iterator[Report]:
 
 
 class ReportReader(threading.Thread):
-    """Reads all that wait, again and again, until it is closed."""
+    """A thread that reads reports until it is closed."""
 
     def __init__(self, tell: Tell, stats: Stats) -> None:
         super().__init__(name="reports")
@@ -70,7 +69,7 @@ class ReportReader(threading.Thread):
             self._stats.fail(self.name, error)
 
     def close(self) -> None:
-        """Ends it once everything sent before is read. Call when no learner is left."""
+        """Ends the thread after it has read every report. Call it when no learner is left."""
         if self.is_alive():
             os.write(self.write_fd, _LAST)
             self.join()
@@ -82,7 +81,7 @@ _LAST = _RECORD.pack(0, _CLOSE, 0, 0, 0, 0.0, 0, *_NO_UPDATE)
 
 
 def count(stats: Stats, reports: Sequence[Report]) -> None:
-    """Adds reports up, as the stages of GA3C do what they tell."""
+    """Adds reports to the counters that GA3C's predictors and trainers write."""
     steps = predictions = predicting = waited = 0
     ended: list[Ended] = []
 
@@ -100,10 +99,10 @@ def count(stats: Stats, reports: Sequence[Report]) -> None:
         predictions += report.predictions
         predicting += report.predicting
         if report.update:
-            # While a learner steps or trains, it does not predict: as a predictor, it waits.
+            # As a predictor, a learner waits while it steps or trains.
             waited += report.update.waited + report.update.busy - report.predicting
         if report.ended:
-            # At once, so that the episode stands at the step that ended it.
+            # At once, so that the episode is recorded at the step that ended it.
             ended.append(report.ended)
             flush()
     flush()

@@ -1,4 +1,4 @@
-"""A learner in a thread of the server's process, which shows what Python's lock costs."""
+"""A learner in a thread of the server's process, to measure the cost of Python's global lock."""
 
 import threading
 import time
@@ -10,32 +10,31 @@ from ga3c.agents.processes import Failure
 
 
 class LearnerThread:
-    """One life of one learner, with the ways of a `ChildProcess`."""
+    """A thread with the methods of a `ChildProcess`."""
 
     def __init__(self, name: str, learn: Callable[[], None], log: Path) -> None:
         self._learn = learn
         self._log = log
         self._last_words = ""
-        # An environment that hangs cannot be ended with its thread: it must not keep the whole process from ending.
+        # A daemon, because a thread whose environment hangs cannot be killed and must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     pid = None
-    """It has none of its own."""
 
     def exit_code(self) -> int | None:
-        """None while it lives."""
+        """None while it runs."""
         return None if self._thread.is_alive() else int(bool(self._last_words))
 
     def failure(self, worker: int) -> Failure:
         return Failure(worker, 1, self._log, self._last_words, kind="thread")
 
     def end(self, deadline: float) -> None:
-        """Waits for it until then, by `time.monotonic`."""
+        """Waits for its end until `deadline` (`time.monotonic`)."""
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def kill_session(self) -> None:
-        """There is nothing that it has started besides."""
+        """A thread cannot be killed."""
 
     def _run(self) -> None:
         try:

@@ -1,92 +1,92 @@
-"""One learner, wherever it runs: how it is made from a task, and the process that does nothing else."""
+"""One learner, made from its task, and the process that runs it."""
 
 import contextlib
-import dataclasses
-import json
 import mmap
 import os
-import sys
-import tomllib
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from ga3c import device, envs, nets
+from ga3c import envs, nets
 from ga3c.a3c import ipc, placements
 from ga3c.a3c.learner import Learner
 from ga3c.a3c.reports import Tell, send
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.agents.agent import Agent
-from ga3c.agents.slots import Slots
+from ga3c.agents.slots import SlotPlan, Slots
+from ga3c.agents.tasks import Task
 from ga3c.agents.worker import die_with_parent
-from ga3c.config import Config, from_toml, to_toml
+from ga3c.config import Config
+from ga3c.engine import device
+from ga3c.engine.lane import Lane
+from ga3c.envs import own
+from ga3c.envs.seeding import environment_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
 
 
-@dataclass(frozen=True)
-class Task:
-    """Everything a learner is told; a process has it as JSON on its command line."""
+@dataclass(frozen=True, kw_only=True)
+class LearnerTask(Task):
+    """Everything a learner is told, in a process or in a thread."""
 
     config: Config
     spec: EnvSpec
     learner: int
     incarnation: int
     seed: int
-    spans: int
-    """How many are kept of what it did (0: it is not traced)."""
+    slots: SlotPlan
     slots_fd: int
     board_fd: int
     report_fd: int
+    env_pickle: str = ""
+    """The environment's class or function, where only the server knows it."""
     gpu_handle: str = ""
-    """Of the memory in which a GPU holds the shared model; empty where it lies on the board."""
+    """Of the GPU memory with the shared model; empty where the model is on the board."""
 
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self) | {"config": to_toml(self.config)})
+    MODULE = "ga3c.a3c.worker"
 
-    @staticmethod
-    def from_json(text: str) -> "Task":
-        values: dict[str, Any] = json.loads(text)
-        spec = values["spec"]
-        shapes = {name: tuple(spec[name]) for name in ("frame_shape", "observation_shape")}
-        values["spec"] = EnvSpec(**(spec | shapes))
-        values["config"] = from_toml(tomllib.loads(values["config"]))
-        return Task(**values)
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return (self.slots_fd, self.board_fd, self.report_fd)
 
 
-def run(task: Task, slots: Slots, board: Board, memory: Tensor, tell: Tell) -> None:
-    """Learns until the board says stop; the shared model lies in `memory`."""
+def run(task: LearnerTask, slots: Slots, board: Board, memory: Tensor, tell: Tell) -> None:
+    """Learns until the board says stop. The shared model is in `memory`."""
     config = task.config
-    # The same seeds as GA3C's agent and first predictor. Each incarnation plays other games than the one before.
-    own_seed = (task.seed * 1_000_003 + task.incarnation * 65_537 + task.learner) % 2**31
-    lane_seed = task.seed * 1000 + task.incarnation * 65_537_000 + task.learner
-    environment = envs.make(config.env_id, config.env, task.spec.raw_screens, own_seed)
-    agent = Agent(environment, slots, task.learner, config.env.clip_rewards, config.env.life_loss)
+    own.receive(config.env_id, task.env_pickle)
+    # The first learner has the seeds of GA3C's first agent and first predictor.
+    seed = environment_seed(task.seed, task.learner, task.incarnation)
+    environment = envs.make(config.env_id, config.env, task.spec.raw_screens, seed, config.env_args)
+    agent = Agent(
+        environment, slots, task.learner, clip_rewards=config.env.clip_rewards, life_loss=config.env.life_loss
+    )
     try:
         model = SharedModel(nets.build(task.spec, config.net), config.learn, memory.device)
         model.attach(board, memory, task.learner)
-        lane = device.Lane(device.choose(config.engine.device), lane_seed)
+        lane = Lane(device.choose(config.engine.device), lane_seed(task.seed, task.learner, task.incarnation))
         placement = placements.place(config.engine.system, model, lane, config.learn)
-        Learner(task.learner, agent, task.spec, slots, board, placement, config.learn, tell).run()
+        learner = Learner(
+            index=task.learner, agent=agent, spec=task.spec, slots=slots, board=board, placement=placement,
+            config=config.learn, tell=tell,
+        )  # fmt: skip
+        learner.run()
         placement.close()
     finally:
         agent.close()
 
 
 def main() -> None:
-    die_with_parent()
-    task = Task.from_json(sys.argv[1])
+    task = LearnerTask.read()
+    die_with_parent(task.server_pid)
     engine, net = task.config.engine, task.config.net
     where = device.choose(engine.device)
     device.prepare(where, engine.torch_threads or 1, task.seed, tf32=net.precision != "fp32")
-    layout = (engine.agents, engine.agents, task.spec.frame_shape, task.spec.frame_dtype, task.spans)
-    slots = Slots(mmap.mmap(task.slots_fd, 0), *layout)
+    slots = Slots(mmap.mmap(task.slots_fd, 0), task.slots)
     board = Board(mmap.mmap(task.board_fd, 0), engine.agents)
     memory = ipc.attach(task.gpu_handle, where) if task.gpu_handle else board.model
-    # A server that is gone shows as a broken pipe: no traceback for that.
+    # If the server is dead, a report meets a broken pipe: no traceback for that.
     with contextlib.suppress(BrokenPipeError):
         run(task, slots, board, memory, lambda reports: send(task.report_fd, reports))
-    os._exit(0)  # taking torch down bit by bit would take longer than the server waits for
+    os._exit(0)  # an orderly end of torch takes longer than the server waits
 
 
 if __name__ == "__main__":

@@ -1,19 +1,25 @@
-"""The agent: the only environment loop there is. It takes the action from its slot and leaves what came of it there."""
+"""The agent: the only environment loop. It takes its action from its slot and writes the result there."""
 
 import math
 
-from ga3c.agents.slots import EPISODE, FINAL, FIRST, TERMINAL, Slots
+from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
+from ga3c.agents.slots import Slots
 from ga3c.envs.spec import Environment
 
 
 class Agent:
     """Plays one environment through one slot, episode after episode."""
 
-    def __init__(self, environment: Environment, slots: Slots, index: int, clip_rewards: bool, life_loss: bool) -> None:
+    def __init__(
+        self, environment: Environment, slots: Slots, index: int, *, clip_rewards: bool, life_loss: bool
+    ) -> None:
+        """`clip_rewards` clips learned rewards to [-1, 1]; with `life_loss`, a lost life ends an episode for learning.
+        Scores are raw and of whole episodes either way."""
         self._environment = environment
         self._slots = slots
         self._index = index
         self._frame = slots.frames[index]
+        self._action = slots.actions[index, ...]  # a view, also where an action is a single number
         self._clip_rewards = clip_rewards
         self._life_loss = life_loss
         self._begin_next = True
@@ -21,14 +27,12 @@ class Agent:
         self._length = 0
 
     def step(self) -> None:
-        """Acts once, or begins an episode when none is under way, and leaves frame, reward and flags in the slot."""
+        """Acts once, or begins an episode if there is none, and writes frame, reward and flags into the slot."""
         if self._begin_next:
             self._begin()
-            self._leave(0.0, FIRST)
+            self._write(0.0, FIRST)
             return
-        reward, terminated, truncated, life_lost = self._environment.step(
-            int(self._slots.actions[self._index]), self._frame
-        )
+        reward, terminated, truncated, life_lost = self._environment.step(self._action, self._frame)
         if not math.isfinite(reward):
             raise ValueError(f"the environment gave a reward of {reward}")
         self._score += reward
@@ -44,11 +48,11 @@ class Agent:
             self._begin()
             flags |= FIRST
         elif truncated:
-            # The value of the true final frame is part of the return: it is asked for before the next episode begins.
-            # A life lost on the same step leaves nothing to value.
+            # The return goes on with the value of the true final frame, so that frame is sent before the next episode
+            # begins. (TERMINAL, set by a life lost in the same step, makes it 0.)
             self._begin_next = True
             flags |= FINAL
-        self._leave(max(-1.0, min(1.0, reward)) if self._clip_rewards else reward, flags)
+        self._write(max(-1.0, min(1.0, reward)) if self._clip_rewards else reward, flags)
 
     def close(self) -> None:
         self._environment.close()
@@ -59,6 +63,6 @@ class Agent:
         self._score = 0.0
         self._length = 0
 
-    def _leave(self, reward: float, flags: int) -> None:
+    def _write(self, reward: float, flags: int) -> None:
         self._slots.rewards[self._index] = reward
         self._slots.flags[self._index] = flags

@@ -1,46 +1,52 @@
-"""A child process in a session of its own, with a log: how it is started, what it said last, and how it is ended."""
+"""Child processes: each runs a task in its own session, with a log."""
 
 import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ga3c.agents.tasks import Task
+
 _LOG_TAIL = 8192
+"""Bytes at the end of a log that are quoted when its process fails."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An agent process, or thread, that ended although nobody asked it to."""
+    """An agent process or thread that ended although nothing asked it to."""
 
     worker: int
     exit_code: int
     log: Path
     last_words: str
-    """The end of what it wrote to its log in this life: a traceback, if an environment raised."""
+    """The end of what this child wrote to its log: a traceback, if an environment raised."""
     kind: Literal["process", "thread"] = "process"
 
 
 class ChildProcess:
-    """One life of one child."""
+    """One process, from its start to its end."""
 
-    def __init__(self, module: str, task: str, fds: Sequence[int], log: Path) -> None:
-        """Runs a module with `task` as its argument; the child inherits `fds`."""
+    def __init__(self, task: Task, log: Path) -> None:
+        """Runs the task's module. What the child prints is appended to `log`."""
         self._log = log
-        with open(log, "ab") as file:
+        # The task is in a file without a name, so that it may be of any length and its writer never waits for a reader.
+        with open(log, "ab") as file, tempfile.TemporaryFile() as told:
+            told.write(task.to_json().encode())
+            told.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, task],
-                pass_fds=tuple(fds),
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", task.MODULE],
+                pass_fds=tuple(task.fds),
+                stdin=told,
                 stdout=file,
                 stderr=file,
                 env=_child_environment(),
-                start_new_session=True,  # Ctrl-C is for the server, which then ends its processes in order
+                start_new_session=True,  # Ctrl-C reaches only the server, which then ends its processes in order
             )
             self._log_start = file.tell()
 
@@ -49,22 +55,22 @@ class ChildProcess:
         return self._process.pid
 
     def exit_code(self) -> int | None:
-        """None while it lives."""
+        """None while it runs."""
         return self._process.poll()
 
     def failure(self, worker: int) -> Failure:
-        """How it ended, once it has."""
+        """How it ended; call it after it has."""
         return Failure(worker, self._process.wait(), self._log, self._last_words())
 
     def end(self, deadline: float) -> None:
-        """Waits for it until then, by `time.monotonic`, and ends it by force after."""
+        """Waits for its end until `deadline` (`time.monotonic`), then kills it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, deadline - time.monotonic()))
         self.kill_session()
         self._process.wait()
 
     def kill_session(self) -> None:
-        """Ends it and whatever its environments have started: each child leads a session of its own."""
+        """Kills it and every process that its environments started: each child leads its own session."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -80,8 +86,8 @@ def log_path(folder: Path, number: int) -> Path:
 
 
 def _child_environment() -> dict[str, str]:
-    # The child must find what this process finds, the current folder included, for environments of the user's own.
-    # Its numpy gets one thread: the cores belong to the agents.
+    # The child must import what this process can import, from the current folder too: the user's own environments.
+    # numpy gets one thread, because every core already runs agents.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return os.environ | one_thread | {"PYTHONPATH": path}

@@ -1,77 +1,72 @@
-"""A process of agents: steps one group while the other waits for its actions. It never imports torch."""
+"""A process of agents. It steps one group while the other waits for its actions, and never imports torch."""
 
 import contextlib
-import json
 import mmap
 import os
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ga3c import envs
-from ga3c.account import AgentTimes
 from ga3c.agents.agent import Agent
-from ga3c.agents.slots import REQUEST, Group, Slots
+from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots
+from ga3c.agents.tasks import Task
 from ga3c.config import EnvConfig
+from ga3c.envs import own
+from ga3c.envs.seeding import environment_seed
+from ga3c.metrics.account import AgentTimes
 
 
-@dataclass(frozen=True)
-class Task:
-    """Everything a worker process is told, as JSON on its command line."""
+@dataclass(frozen=True, kw_only=True)
+class AgentTask(Task):
+    """Everything a process of agents is told."""
 
     env_id: str
+    env_args: Mapping[str, Any]
+    env_pickle: str
+    """The environment's class or function, where only the server knows it."""
     env: EnvConfig
     raw_screens: bool
-    frame_shape: tuple[int, ...]
-    frame_dtype: str
-    agents: int
-    workers: int
+    slots: SlotPlan
     worker: int
     incarnation: int
     groups: tuple[Group, ...]
     seed: int
-    spans: int
-    """How many are kept of what the process did (0: it is not traced)."""
     account: bool
-    """Whether it keeps the account of time."""
+    """Whether it measures how long its steps and waits take."""
     memory_fd: int
     request_fd: int
     reply_fd: int
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
+    MODULE = "ga3c.agents.worker"
 
-    @staticmethod
-    def from_json(text: str) -> "Task":
-        values: dict[str, Any] = json.loads(text)
-        values["env"] = EnvConfig(**values["env"])
-        values["frame_shape"] = tuple(values["frame_shape"])
-        values["groups"] = tuple(Group(**group) for group in values["groups"])
-        return Task(**values)
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return (self.memory_fd, self.request_fd, self.reply_fd)
 
 
-def run(task: Task) -> None:
-    """Steps agents until the server closes the reply pipe, or is gone."""
-    memory = mmap.mmap(task.memory_fd, 0)
-    slots = Slots(memory, task.agents, task.workers, task.frame_shape, task.frame_dtype, task.spans)
-    ring = slots.rings[task.worker] if task.spans else None
+def run(task: AgentTask) -> None:
+    """Steps agents until the server closes the reply pipe or ends."""
+    own.receive(task.env_id, task.env_pickle)
+    slots = Slots(mmap.mmap(task.memory_fd, 0), task.slots)
+    ring = slots.rings[task.worker] if task.slots.spans else None
     times = None
     if task.account:
         times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
     def make_agent(index: int) -> Agent:
-        # Each incarnation plays other games than the one before, and no two agents the same.
-        seed = (task.seed * 1_000_003 + task.incarnation * 65_537 + index) % 2**31
-        environment = envs.make(task.env_id, task.env, task.raw_screens, seed)
-        return Agent(environment, slots, index, task.env.clip_rewards, task.env.life_loss)
+        seed = environment_seed(task.seed, index, task.incarnation)
+        environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args)
+        return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
 
     agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
 
     def step(group: Group) -> int:
-        """Gives how many have stepped."""
-        # A group without any that play is woken only before it knows, or to begin with: its request is kept back then.
+        """Steps the agents of a group that play, asks for their actions, and returns their number."""
+        # A paused group gets here at its start, or when it was woken just before the pause. Its request is kept back.
         playing = max(1, int(slots.playing[group.number]))
         for agent in agents[group.number][:playing]:
             agent.step()
@@ -92,9 +87,9 @@ def run(task: Task) -> None:
         while True:
             asleep = time.monotonic_ns()
             slots.stepping_ns[task.worker] += asleep - before
-            replies = os.read(task.reply_fd, len(task.groups))  # a byte for each group that may go on
+            replies = os.read(task.reply_fd, len(task.groups))  # one byte per group that was answered
             before = time.monotonic_ns()
-            # A pause of all its agents is no time that it waited for actions.
+            # The time while all agents were paused does not count as waiting for actions.
             slots.waiting_ns[task.worker] += max(0, before - max(asleep, int(slots.resumed_ns[task.worker])))
             if ring is not None:
                 ring.mark(0)
@@ -113,20 +108,24 @@ def run(task: Task) -> None:
             agent.close()
 
 
-def die_with_parent() -> None:
-    """Asks the kernel to end this process with the server, for when an environment hangs and never reads the pipe."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Asks the kernel to kill this process when the server dies, since an environment that hangs reads no pipe. Ends it
+    now if `parent`, the server's process id, has died before."""
     if sys.platform == "linux":
         import ctypes
 
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        sys.exit()
 
 
 def main() -> None:
-    die_with_parent()
-    # A server that is gone already shows as a broken pipe on the first request: no traceback for that.
+    task = AgentTask.read()
+    die_with_parent(task.server_pid)
+    # If the server is dead, the first request meets a broken pipe: no traceback for that.
     with contextlib.suppress(BrokenPipeError):
-        run(Task.from_json(sys.argv[1]))
+        run(task)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Measurements as commands: `ga3c bench NAME`. Each is a module of this package with a `main` that takes its flags.
+"""Benchmarks: `ga3c bench NAME`. Each is a module of this package with a `main` that takes its flags.
 
-`harness` measures one setting in steady state; the benchmarks choose settings and tell what was found.
+They share `settings` (which run), `harness` (measures one setting), `live` (measures many settings in one run),
+`training` (trains runs), `ledger` (measurements on file) and `report` (files, tables and pictures).
 """
 
 import difflib
@@ -10,28 +11,28 @@ from collections.abc import Sequence
 from ga3c.errors import UserError
 
 BENCHMARKS = {
-    "throughput": "predictions and updates per second beside ale-py's own vector environment, and where the time goes",
-    "scaling": "how both grow with agents, with agent processes and with the network",
-    "placements": "GA3C and every A3C system side by side, beside the hours per million steps of the slides",
-    "account": "what keeping the account of time costs: PPS with it and without it, in turn",
+    "throughput": "predictions and updates per second next to ale-py's own vector environment, and where the time goes",
+    "scaling": "predictions and updates per second by agents, agent processes and network",
+    "placements": "GA3C and all A3C systems compared, next to the slides' hours per million steps",
+    "account": "the cost of the account of time: PPS with it and without it, in turn",
     "table2": "the paper's table 2: A3C, GA3C and the speed-up for its five networks",
-    "table3": "the paper's table 3: scores of games after a time of training, beside the paper's",
+    "table3": "the paper's table 3: scores of games after a time of training, next to the paper's",
     "fig4": "the paper's figure 4: score against wall time for several numbers of agents, predictors and trainers",
-    "lag": "score and stability against policy lag, for each correction against it",
+    "lag": "score and stability by policy lag, for each off-policy correction",
     "fig2": "the paper's figure 2: the tuner at work from N_A=32, N_P=N_T=1: TPS, N_P and N_T over time",
     "fig3": "the paper's figure 3: TPS by agents, predictors and trainers, and for larger networks",
     "fig5": "the paper's figure 5: training queue and prediction batch of the fastest settings",
-    "latency": "the paper's latency: the wait for a prediction, the time of an update, and what of it is overhead",
-    "tuning": "whether the tuner ends near the best of a fixed sweep in the same run",
-    "soak": "random numbers of agents, predictors and trainers for an hour: nothing lost, nothing stuck, memory flat",
+    "latency": "the paper's latency: the wait for a prediction, the time of an update, and its overhead",
+    "tuning": "how close the tuner comes to the best of a fixed sweep in the same run",
+    "soak": "random numbers of agents, predictors and trainers for an hour: nothing lost or stuck, no growing memory",
 }
-"""The module of each benchmark, by the name a person types, and what it measures."""
+"""The benchmarks by name, which is also the name of the module, and what each measures."""
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Runs the benchmark that the first word names; without one, lists them."""
+    """Runs the benchmark that the first word names. Without one, lists all."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(usage())
+        print(overview())
         return
     name = arguments[0]
     if name not in BENCHMARKS:
@@ -41,7 +42,7 @@ def run(arguments: Sequence[str]) -> None:
     importlib.import_module(f"ga3c.bench.{name}").main(arguments[1:])
 
 
-def usage() -> str:
+def overview() -> str:
     width = max(map(len, BENCHMARKS)) + 2
     rows = "\n".join(f"  {name:{width}}{text}" for name, text in BENCHMARKS.items())
     return f"usage: ga3c bench NAME [...]\n\n{rows}\n\n`ga3c bench NAME --help` explains each."

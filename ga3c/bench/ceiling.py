@@ -1,8 +1,8 @@
-"""The ceiling: how fast this machine steps environments when nothing but chance decides what they do.
+"""The ceiling: how fast this machine steps environments with random actions and no network.
 
-For Atari it is ale-py's own C++ `AtariVectorEnv`, without a network, but with the same pictures: frame skip, 84 x 84
-greys, stacked. For other environments it is Gymnasium's plain environment, in one process per core. It runs in
-processes of its own, without torch, and leaves neither threads nor memory behind in what is measured next.
+For Atari it is ale-py's own C++ `AtariVectorEnv` with the same preprocessing: frame skip, 84 x 84 greys, stacked
+frames. For other environments it is Gymnasium's plain environment, in one process per core. It runs in processes of its
+own, without torch, so that it leaves neither threads nor memory behind for the next measurement.
 """
 
 import contextlib
@@ -24,12 +24,13 @@ from ga3c.config import EnvConfig
 from ga3c.envs import catalog
 
 _SIZES = ((4, 2), (8, 2), (16, 2), (4, 1))
-"""Environments per core, and in how many parts they answer: 1 waits for all, 2 for whichever half is ready first."""
+"""Environments per core, and the number of parts in which they answer: with 1 a step waits for all, with 2 for the half
+that is ready first."""
 _LEAST_SECONDS = 1.0
-"""For one size; the less time there is, the fewer sizes are tried."""
+"""Seconds for one size. With less time, fewer sizes are tried."""
 _WARM_UP = 0.5
 _MAKING = 0.1
-"""Seconds that one emulator takes to make, for what is told of the time left."""
+"""Seconds that it takes to make one emulator, for the time left that people are shown."""
 _ACTIONS_DRAWN = 64
 
 
@@ -40,25 +41,25 @@ class Size:
     envs: int
     """In all processes together."""
     batch: int
-    """Environments that answer at a time; where they are fewer than all, the others step meanwhile."""
+    """Environments that answer at a time. The others step meanwhile."""
     processes: int
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The best of the sizes tried."""
+    """The fastest of the sizes that were tried."""
 
     pps: float
-    """Steps per second; a step is as many frames as it is for an agent."""
+    """Steps per second, with the same number of frames per step as an agent's."""
     cpu: float
-    """Processors in use."""
+    """CPU cores in use."""
     seconds: float
     size: Size
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a stepping process is told, as JSON on its command line."""
+class StepperTask:
+    """The task of a stepping process, as JSON on its command line."""
 
     env_id: str
     env: EnvConfig
@@ -67,24 +68,24 @@ class Task:
     threads: int
 
     @staticmethod
-    def from_json(text: str) -> "Task":
+    def from_json(text: str) -> "StepperTask":
         values: dict[str, Any] = json.loads(text)
         values["env"] = EnvConfig(**values["env"])
-        return Task(**values)
+        return StepperTask(**values)
 
 
 class Steppers:
-    """The stepping processes of all sizes. They sleep until they are told to step, so they are made together and once:
-    a hundred emulators take longer to make than to measure."""
+    """The stepping processes of all sizes. They sleep until they are asked to step, so that all are made only once:
+    it takes longer to make a hundred emulators than to measure them."""
 
     def __init__(self, env_id: str, env: EnvConfig, cores: int, seconds: float) -> None:
-        """`seconds` are to be measured each time, in all."""
+        """`seconds` is the time of a measurement, over all sizes."""
         self.problem: str | None = None
-        """Why there is no ceiling, if there is none."""
+        """Why the ceiling cannot be measured; None if it can."""
         is_atari = envs.describe(env_id, env, raw_screens=False).source == "atari"
         per_core = _SIZES[: max(1, int(seconds / _LEAST_SECONDS))] if is_atari else ()
         sizes = [Size(n * cores, n * cores // parts, processes=1) for n, parts in per_core]
-        # Python steps one environment at a time, so that each core gets a process of its own.
+        # A Python process steps one environment at a time, so each core gets one.
         sizes = sizes or [Size(cores, cores, processes=cores)]
         self._processes = [(size, [_start(env_id, env, size, cores) for _ in range(size.processes)]) for size in sizes]
         self._stretch = seconds / len(sizes)
@@ -100,11 +101,11 @@ class Steppers:
 
     @property
     def expected(self) -> float:
-        """Seconds that the next measuring takes, the making included."""
+        """Seconds that the next measurement takes, with the time to make the emulators."""
         return self._making + (self._stretch + _WARM_UP) * len(self._processes)
 
     def measure(self, on_left: Callable[[float], None] = lambda left: None) -> Ceiling | None:
-        """Measures the sizes in turn, and gives the best; None where one does not run."""
+        """Measures the sizes in turn and returns the fastest; None if one of them failed."""
         self._wait_until_made()
         found: list[Ceiling] = []
         for number, (size, processes) in enumerate(self._processes):
@@ -118,14 +119,14 @@ class Steppers:
         return max(found, key=lambda ceiling: ceiling.pps, default=None) if self.problem is None else None
 
     def close(self) -> None:
-        """Ends the processes. They have nothing to save."""
+        """Kills the processes, which have nothing to save."""
         for process in (process for _, processes in self._processes for process in processes):
             process.kill()
             process.communicate()
         self._processes = []
 
     def _wait_until_made(self) -> None:
-        """One that still makes emulators would take from those that are measured."""
+        """Waits for all processes, since one that still makes emulators would slow down the others."""
         if self._making:
             for process in (process for _, processes in self._processes for process in processes):
                 self._hear(process)
@@ -134,14 +135,14 @@ class Steppers:
     def _hear(self, process: "subprocess.Popen[str]") -> dict[str, float]:
         assert process.stdout is not None
         line = process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"problem": "its process ended"}
+        answer: dict[str, Any] = json.loads(line) if line else {"problem": "the stepping process ended"}
         self.problem = self.problem or answer.get("problem")
         return answer
 
 
 def _start(env_id: str, env: EnvConfig, size: Size, cores: int) -> "subprocess.Popen[str]":
-    task = Task(env_id, env, size.envs // size.processes, size.batch // size.processes, threads=cores)
-    # The child must find what this process finds, the current folder included.
+    task = StepperTask(env_id, env, size.envs // size.processes, size.batch // size.processes, threads=cores)
+    # The child must find the same modules as this process, also those in the current folder.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
         [sys.executable, "-m", "ga3c.bench.ceiling", json.dumps(asdict(task))],
@@ -150,21 +151,21 @@ def _start(env_id: str, env: EnvConfig, size: Size, cores: int) -> "subprocess.P
         stderr=subprocess.DEVNULL,
         text=True,
         env=os.environ | {"PYTHONPATH": path},
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends it
+        start_new_session=True,  # Ctrl-C goes to the parent, which then kills it
     )
 
 
 def _tell(process: "subprocess.Popen[str]", line: str) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it is dead, and `_hear` will say so
+    with contextlib.suppress(BrokenPipeError):  # the process has ended, which `_hear` reports
         print(line, file=process.stdin, flush=True)
 
 
 # -- the stepping process ---------------------------------------------------------------------------------------------
 
 
-def step_atari(task: Task) -> Callable[[], int]:
-    """Makes the emulators, and gives a function that steps a batch of them and says how many."""
+def step_atari(task: StepperTask) -> Callable[[], int]:
+    """Makes the emulators. Returns a function that steps a batch of them and returns the number of steps."""
     from ale_py.vector_env import AtariVectorEnv
 
     from ga3c.envs import atari
@@ -189,12 +190,12 @@ def step_atari(task: Task) -> Callable[[], int]:
 
     environment.reset()
     for _ in range(4 * task.envs // task.batch):
-        step()  # a reset returns with the first batch, while the other environments are still at it
+        step()  # reset() returns with the first batch, while the others are still being reset
     return step
 
 
-def step_gym(task: Task) -> Callable[[], int]:
-    """The same for one plain Gymnasium environment."""
+def step_gym(task: StepperTask) -> Callable[[], int]:
+    """The same with one plain Gymnasium environment."""
     import gymnasium
 
     environment = gymnasium.make(task.env_id, disable_env_checker=True)
@@ -223,7 +224,7 @@ def run(step: Callable[[], int], seconds: float) -> dict[str, float]:
 
 def main() -> None:
     die_with_parent()
-    task = Task.from_json(sys.argv[1])
+    task = StepperTask.from_json(sys.argv[1])
     try:
         is_atari = envs.describe(task.env_id, task.env, raw_screens=False).source == "atari"
         step = step_atari(task) if is_atari else step_gym(task)
@@ -232,7 +233,7 @@ def main() -> None:
             run(step, _WARM_UP)
             print(json.dumps(run(step, float(line))), flush=True)
     except Exception as error:
-        # Whatever it was, an ale-py without the class or an environment that raises: there is no ceiling then.
+        # Whatever failed (ale-py has no such class, the environment raises), there is no ceiling.
         print(json.dumps({"problem": f"{type(error).__name__}: {error}"}), flush=True)
 
 

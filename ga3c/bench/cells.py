@@ -1,41 +1,46 @@
-"""What tables tell of figures that were measured several times."""
+"""Cells of tables: statistics of figures that were measured several times, and how they are written."""
 
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from ga3c.sinks.plain import number
+from ga3c.metrics.text import number
 
 
 def median(values: Iterable[float]) -> float:
-    """Of the values that are there; NaN where none is."""
-    there = _there(values)
-    return statistics.median(there) if there else math.nan
+    """The median of the values that are not NaN; NaN if there is none."""
+    known = _known(values)
+    return statistics.median(known) if known else math.nan
 
 
 def mean(values: Iterable[float]) -> float:
-    """Of the values that are there; NaN where none is."""
-    there = _there(values)
-    return statistics.fmean(there) if there else math.nan
+    """The mean of the values that are not NaN; NaN if there is none."""
+    known = _known(values)
+    return statistics.fmean(known) if known else math.nan
+
+
+def largest(values: Iterable[float]) -> float:
+    """The largest of the values that are not NaN; NaN if there is none."""
+    return max(_known(values), default=math.nan)
 
 
 def spread(values: Iterable[float]) -> list[float]:
-    """The least and the most of the values that are there."""
-    there = _there(values)
-    return [min(there), max(there)] if there else []
+    """The minimum and the maximum of the values that are not NaN; empty if there is none."""
+    known = _known(values)
+    return [min(known), max(known)] if known else []
 
 
 def ratio(part: float, whole: float) -> float:
-    """NaN of nothing."""
+    """The quotient; NaN for a division by 0."""
     return part / whole if whole else math.nan
 
 
-def _there(values: Iterable[float]) -> list[float]:
+def _known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
 def cell(values: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """The median, and with it the least and the most of several."""
+    """The median; of several values with minimum and maximum."""
     ends = spread(values)
     if not ends:
         return "-"
@@ -44,7 +49,7 @@ def cell(values: Sequence[float], form: Callable[[float], str] = number) -> str:
 
 
 def mean_cell(values: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """The mean, and with it half the range of several as a share of it: shorter than `cell`, for tables of many."""
+    """The mean; of several values with half their range in percent, which is shorter than `cell`."""
     ends = spread(values)
     if not ends:
         return "-"

@@ -1,4 +1,4 @@
-"""What must hold of a run whose numbers changed: nothing lost, nothing twice, nobody stuck, and memory that is flat."""
+"""What must hold for a run whose numbers changed: nothing lost, nothing twice, nothing stuck, and no growing memory."""
 
 import math
 import statistics
@@ -9,19 +9,19 @@ from typing import NamedTuple
 from ga3c.bench import live
 from ga3c.bench.live import LiveRun
 from ga3c.config import Config
-from ga3c.engine import Ga3c
-from ga3c.tuner import Setting
+from ga3c.engine.ga3c import Ga3c
+from ga3c.tune.tuner import Setting
 
 _PATIENCE = 180.0
-"""Seconds within which everybody must have done something: others may have the processors meanwhile."""
+"""Seconds within which every agent and thread must have worked; other processes may use the cores meanwhile."""
 _GROWTH, _GROWTH_MB = 0.02, 16.0
-"""Memory is flat if it grows by no more than this share and so many MB, from the second quarter to the last."""
+"""Memory is flat if it grows by at most this share plus this many MB from the second quarter to the last."""
 
-Row = dict[str, float]
+Sample = dict[str, float]
 
 
 class Check(NamedTuple):
-    """One thing that must hold."""
+    """One condition that must hold."""
 
     what: str
     holds: bool
@@ -29,7 +29,7 @@ class Check(NamedTuple):
 
 
 class Episodes:
-    """Counts what ends, as the records tell it."""
+    """Counts the episodes that snapshots report, and their steps."""
 
     def __init__(self) -> None:
         self.count = self.steps = 0
@@ -39,9 +39,9 @@ class Episodes:
         self.steps += length
 
 
-def who_is_stuck(run: LiveRun, episodes: Callable[[int], None]) -> str:
-    """Lets all play and work, and waits until each agent has stepped, each group was answered, each thread works and
-    the model has changed; says who did not, if anybody."""
+def find_stuck(run: LiveRun, episodes: Callable[[int], None]) -> str:
+    """Sets all numbers to their maximum, and waits until each agent has made a step, each group has got an answer, each
+    thread works and the model has changed. Returns what did not, or an empty text."""
     system = run.system
     most = Setting._make(levels[-1] for levels in system.space.levels)
     system.set(most)
@@ -56,12 +56,12 @@ def who_is_stuck(run: LiveRun, episodes: Callable[[int], None]) -> str:
             return ""
     return (
         f"within {_PATIENCE:.0f} s, agents {agents} made no step, groups {groups} got no answer, {system.at_work} of "
-        f"{most} were at work, and {system.model.version - version} updates were made"
+        f"{most} worked, and {system.model.version - version} updates were made"
     )
 
 
 def conserved(run: LiveRun, config: Config, episodes: Episodes) -> list[Check]:
-    """Ends acting, lets trainers use what waits, and counts. Nothing may be missing then, and nothing may be twice."""
+    """Ends acting, lets trainers use the rollouts that wait, and counts: nothing may be missing or counted twice."""
     system, learn = run.system, config.learn
     queue, slots, groups = system.training_queue, system.pool.slots, len(system.pool.groups)
     system.finish_acting()
@@ -75,7 +75,7 @@ def conserved(run: LiveRun, config: Config, episodes: Episodes) -> list[Check]:
     apart = abs(queue.came * learn.rollout - now.steps)
     return [
         Check(
-            "requests: asked = answered + one of each group that waits",
+            "requests: asked = answered + one for each waiting group",
             asked == answered + groups,
             f"{asked:,} = {answered:,} + {groups}",
         ),
@@ -85,22 +85,22 @@ def conserved(run: LiveRun, config: Config, episodes: Episodes) -> list[Check]:
             f"{queue.came:,} = {queue.went:,} + {len(queue)}",
         ),
         Check(
-            "updates: one from each batch of rollouts, and all are counted",
+            "updates: one for each batch of rollouts, and all are counted",
             _updates(system, config) == system.model.version == now.updates,
             f"{_updates(system, config):,} = {system.model.version:,} = {now.updates:,}",
         ),
         Check(
-            "steps: those in rollouts, but for what agents have begun",
+            "steps: those in rollouts, except for rollouts that agents have begun",
             apart <= room,
             f"{queue.came * learn.rollout:,} of {now.steps:,}; {apart:,} apart, of at most {room:,}",
         ),
         Check(
-            "blocks: free + one of each agent + waiting + kept = all",
+            "blocks: free + one for each agent + waiting + kept = all",
             held == system.store.blocks,
             f"{system.store.free} + {config.engine.room} + {len(queue)} + {kept} = {system.store.blocks}",
         ),
         Check(
-            "episodes: each told once, with no more steps than were made",
+            "episodes: each reported once, with no more steps than were made",
             episodes.count == now.episodes and episodes.steps <= now.steps,
             f"{episodes.count:,} = {now.episodes:,}; {episodes.steps:,} of {now.steps:,} steps",
         ),
@@ -117,8 +117,9 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(live.TICK)
 
 
-def flat(rows: Sequence[Row]) -> list[Check]:
-    """Whether memory in the last quarter is what it was in the second: in the first, threads meet their first work."""
+def flat(rows: Sequence[Sample]) -> list[Check]:
+    """Whether memory in the last quarter is as in the second. In the first, threads still allocate for their first
+    work."""
     checks = []
     quarter = len(rows) // 4
     for name, whose in (("rss_server_mb", "the server"), ("rss_agents_mb", "the agent processes")):

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import flags, machine, picture
-from ga3c.bench import record
-from ga3c.bench.sweep import Sweep, SweepArguments
-from ga3c.sinks.plain import number
+from ga3c import machine
+from ga3c.bench import report, sweep
+from ga3c.bench.sweep import Figure, Sweep, SweepArguments, agents_of
+from ga3c.metrics.text import number
+from ga3c.view import picture
 
 PAPER = (
     ("training queue", "in all cases stable well below its capacity"),
@@ -26,39 +25,29 @@ _COLUMNS = ("net", "agents", "predictors", "trainers", "training_queue", "predic
 @dataclass(frozen=True)
 class Fig5Arguments(SweepArguments):
     """Measure the paper's figure 5: the mean size of the training queue and of a prediction batch for the three fastest
-    numbers of predictors and trainers of each number of agents.
+    combinations of predictors and trainers of each number of agents.
 
-    It is the sweep of `ga3c bench fig3`: what that has measured in the same --out folder is read from there."""
-
-
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(Fig5Arguments, args=list(arguments), prog="ga3c bench fig5", config=flags.STYLE)
-    sweep = Sweep(args, ("small",))
-    sweep.measure()
-    result = figures(sweep)
-    record.write(args.out / "fig5.json", record.to_json(result) + "\n")
-    record.write_csv(args.out / "fig5.csv", _COLUMNS, result["top"])
-    if args.plot:
-        plot(result, args.out / "fig5.png")
-    if args.json:
-        print(record.to_json(result))
-    else:
-        show(result, Console())
+    It uses the sweep of `ga3c bench fig3`, and reads the measurements that it left in the same --out folder."""
 
 
-def figures(sweep: Sweep) -> dict[str, Any]:
-    top = [row.as_dict() for agents in sweep.args.agents for row in sweep.top(agents)]
-    return {**sweep.about(), "best": sweep.best().as_dict(), "top": top}
+def main(words: Sequence[str]) -> None:
+    figure = Figure("fig5", ("small",), _COLUMNS, figures, lambda result: result["top"], show, plot)
+    sweep.run(figure, Fig5Arguments, words)
+
+
+def figures(swept: Sweep) -> dict[str, Any]:
+    top = [row.as_dict() for agents in swept.args.agents for row in swept.top(agents)]
+    return {**swept.about(), "best": swept.best().as_dict(), "top": top}
 
 
 def findings(result: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What the paper says of its figure, and what is found here."""
+    """What the paper says about its figure, and what was found here."""
     top, best = result["top"], result["best"]
     longest = max(row["training_queue"] for row in top)
     larger = sum(row["prediction_batch"] > best["prediction_batch"] for row in top)
     here = (
         f"{number(longest)} of {result['queue']} at most",
-        f"the fastest has {number(best['prediction_batch'])}; {larger} of the {len(top)} have a larger one",
+        f"the fastest has {number(best['prediction_batch'])}; {larger} of {len(top)} have a larger one",
     )
     return [(what, said, found) for (what, said), found in zip(PAPER, here, strict=True)]
 
@@ -67,31 +56,24 @@ def findings(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    console.print(f"[bold]{result['env']}[/bold]: the paper's figure 5, queue and batch (N_A/N_P/N_T)", highlight=False)
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("N_A/N_P/N_T", no_wrap=True)
-    for title in ("training queue", "prediction batch", "TPS"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for agents in dict.fromkeys(row["agents"] for row in result["top"]):
+    title = f"[bold]{result['env']}[/bold]: the paper's figure 5, queue and batch (N_A/N_P/N_T)"
+    report.head(console, title, result["machine"])
+    table = report.table("N_A/N_P/N_T", "training queue", "prediction batch", "TPS")
+    for agents in agents_of(result["top"]):
         for row in (row for row in result["top"] if row["agents"] == agents):
-            name = f"{row['agents']}/{row['predictors']}/{row['trainers']}"
-            table.add_row(name, *(number(row[figure]) for figure in ("training_queue", "prediction_batch", "tps")))
+            table.add_row(
+                report.setting_name(row),
+                *(number(row[figure]) for figure in ("training_queue", "prediction_batch", "tps")),
+            )
         table.add_section()
     console.print(table)
-    said = Table(show_edge=False, pad_edge=False)
-    for title in ("", "the paper", "here"):
-        said.add_column(title)
-    for line in findings(result):
-        said.add_row(*line)
-    console.print()
-    console.print(said)
+    sweep.show_findings(console, findings(result))
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
     figure = picture.make(11.0, 4.5)
     queue, batch = figure.subplots(1, 2)
-    agents = list(dict.fromkeys(row["agents"] for row in result["top"]))
+    agents = agents_of(result["top"])
     picture.ranked(queue, agents, result["top"], "training_queue")
     picture.ranked(batch, agents, result["top"], "prediction_batch")
     queue.set_ylabel(f"rollouts in the training queue (of {result['queue']})")

@@ -1,7 +1,7 @@
-"""The games of the paper's table 3, with the scores that it prints.
+"""The games of the paper's table 3, with its scores.
 
-[P]: Babaeizadeh et al., "GA3C: GPU-based A3C for Deep Reinforcement Learning", table 3. It quotes people from Mnih et
-al. 2015, and A3C after one and four days on a CPU from Mnih et al. 2016; GA3C had one day."""
+[P]: Babaeizadeh et al., "GA3C: GPU-based A3C for Deep Reinforcement Learning", table 3. Its scores of humans
+are from Mnih et al. 2015, those of A3C after one and four days on a CPU from Mnih et al. 2016. GA3C had one day."""
 
 import difflib
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ga3c.errors import UserError
 
 
-class Printed(NamedTuple):
-    """A column of the paper's table."""
+class PaperScores(NamedTuple):
+    """The paper's scores of a game."""
 
     human: float
     a3c_1_day: float
@@ -18,24 +18,24 @@ class Printed(NamedTuple):
     ga3c_1_day: float
 
 
-PAPER: dict[str, Printed] = {
-    "Amidar": Printed(1676, 284, 264, 218),
-    "Boxing": Printed(10, 34, 60, 92),
-    "Centipede": Printed(10322, 3773, 3756, 7386),
-    "NameThisGame": Printed(6796, 5614, 10476, 5643),
-    "MsPacman": Printed(15375, 3307, 654, 1978),
-    "Pong": Printed(16, 11, 6, 18),
-    "Qbert": Printed(12085, 13752, 15149, 14966),
-    "Seaquest": Printed(40426, 2300, 2355, 1706),
-    "UpNDown": Printed(9896, 54525, 74706, 8623),
+PAPER: dict[str, PaperScores] = {
+    "Amidar": PaperScores(1676, 284, 264, 218),
+    "Boxing": PaperScores(10, 34, 60, 92),
+    "Centipede": PaperScores(10322, 3773, 3756, 7386),
+    "NameThisGame": PaperScores(6796, 5614, 10476, 5643),
+    "MsPacman": PaperScores(15375, 3307, 654, 1978),
+    "Pong": PaperScores(16, 11, 6, 18),
+    "Qbert": PaperScores(12085, 13752, 15149, 14966),
+    "Seaquest": PaperScores(40426, 2300, 2355, 1706),
+    "UpNDown": PaperScores(9896, 54525, 74706, 8623),
 }
 """[P] table 3, by the game's name in ALE."""
 GAMES = (*PAPER, "Breakout", "SpaceInvaders")
-"""The paper's, and two more, of which it has no scores."""
+"""The paper's games, and two more for which it has no scores."""
 
 
 def name_of(game: str) -> str:
-    """A game's name as ALE writes it, whatever a person wrote."""
+    """A game's name as ALE writes it, from any spelling: `ms. pacman` is MsPacman."""
     known = {name.lower(): name for name in GAMES}
     plain = "".join(letter for letter in game.lower() if letter.isalnum())
     if plain in known:

@@ -1,12 +1,11 @@
-"""Score and stability against policy lag, by what is done against it.
+"""Score and stability as a function of policy lag, for each off-policy correction.
 
-Experience is made older on purpose: rollouts wait in the training queue until a number of updates have been made
-(`--delay` of `ga3c train`), which is where GA3C's lag comes from when agents outrun the trainers. What is reported is
-the lag that the trainers measured. Nothing but the correction acts against it here, unless asked for: rollouts are used
-once, without bounds on the change, and returns are not decayed."""
+The lag is made on purpose: rollouts wait in the training queue until a number of updates have been made (`--delay` of
+`ga3c train`), which is also where GA3C's lag comes from when agents outrun the trainers. The reported lag is the one
+that the trainers measured. By default only the correction acts against lag: rollouts are used once, without a clip
+range, and returns have no trace decay."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,157 +14,147 @@ from typing import Annotated, Any, get_args
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import device, envs, flags, machine, picture, protocols, session
-from ga3c.bench import cells, harness, outcome, record
+from ga3c import envs, flags, machine
+from ga3c.bench import arguments, cells, lag_picture, outcome, record, report, settings
+from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import SETTINGS, Book
 from ga3c.bench.outcome import Outcome
 from ga3c.bench.progress import PhaseBar
-from ga3c.config import Config, Correction, DeviceName, RunConfig
-from ga3c.errors import UserError
-from ga3c.presets import Preset
-from ga3c.sinks.plain import count, number
+from ga3c.bench.training import START_UP
+from ga3c.config import Config, Correction, PresetName, RunConfig
+from ga3c.metrics.text import count, number
+from ga3c.run import protocols
 
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 _QUICK = 3e-3
-"""A learning rate with which policies change so fast that little lag is much."""
-_ASIDE = 1.09
-"""In the picture corrections stand side by side, by this factor, where they have the same lag."""
+"""A learning rate with which policies change so fast that a small lag has a large effect."""
 _GUESS = 7000.0
-"""Steps a second, before one was measured."""
+"""Steps per second, assumed until a run has been measured."""
 
 
 @dataclass(frozen=True)
-class LagArguments:
-    """Train with policy lag of several sizes and every correction against it, from several seeds: score, how far it
-    fell again, and entropy, over the lag that was measured."""
+class LagArguments(BenchArguments):
+    """Train with several sizes of policy lag, every off-policy correction and several seeds, and report score, the
+    largest fall of the score, and entropy, over the measured lag."""
 
     env_id: Annotated[str, tyro.conf.arg(name="env", metavar="ENV")] = "CartPole-v1"
     """A Gymnasium id; `ga3c envs` lists them."""
-    preset: Preset = "fast"
-    """Whose network, rollouts and optimiser are used: fast, or paper."""
+    preset: PresetName = "fast"
+    """The preset of network, rollouts and optimiser."""
     correction: tuple[Correction, ...] = CORRECTIONS
-    """What is compared: none, epsilon (the 2016 code's clamp of the log), clipped-is (clipped importance weights of the
-    policy's gradient alone), vtrace (of the values' targets too)."""
+    """The corrections to compare: none, epsilon (the 2016 code's clamp of the log), clipped-is (clipped importance
+    weights in the policy gradient), vtrace (also in the value targets)."""
     delays: Annotated[tuple[int, ...], tyro.conf.arg(metavar="D [D ...]")] = (0, 16, 64)
-    """Updates that rollouts wait for; the machine's own lag comes to it."""
+    """Updates that rollouts wait for. The lag of the machine itself adds to it."""
     seeds: int = 3
-    """Runs of each, from seeds 1, 2 and so on."""
+    """Runs of each, with seeds 1, 2 and so on."""
     steps: int = 30_000
     """Agent steps of each run."""
     learning_rate: float = 0.0
-    """Learning rate at the start (0: the preset's; for vectors 0.003, with which some seconds show what lag does)."""
+    """Learning rate at the start (0: the preset's; for vector observations 0.003, which shows the effect of lag within
+    seconds)."""
     reuse: bool = False
-    """Use rollouts as often as the preset does, with its decay of returns and within its bound on the change of the
-    policy, which act against lag too."""
+    """Use rollouts as often as the preset does, with its trace decay and clip range, which also act against lag."""
     agents: int = 0
-    """Agents that play at once (0: the preset's; so for the next two)."""
+    """Number of agents (0: the preset's, as for the next two)."""
     predictors: int = 0
     """Predictor threads."""
     trainers: int = 0
     """Trainer threads."""
-    device: DeviceName = "auto"
-    """Where the model lives: auto takes CUDA where there is one."""
     budget: float = 0.0
-    """Begin no run that would end later than so many seconds from now (0: no limit); a second call goes on."""
+    """Start no run that would end later than this many seconds from now (0: no limit). Run the same command again to
+    continue."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Also write the figures as JSON and CSV, and a picture of them, to this folder. What its CSV already holds of the
-    same settings is not trained again, so a run that was stopped goes on."""
+    """Also write the results as JSON and CSV, and a picture, to this folder. Runs that its CSV already holds are not
+    trained again, so a command that was stopped can continue."""
     plot: bool = True
     """Draw the picture (needs --out and matplotlib)."""
-    json: bool = False
-    """Print one JSON object and nothing else."""
 
     def __post_init__(self) -> None:
-        for name in ("correction", "delays"):
-            if not getattr(self, name):
-                raise UserError(f"--{name} is empty, but must name at least one.")
-        if not 1 <= self.seeds <= 1000:
-            raise UserError(f"--seeds is {self.seeds}, but must be between 1 and 1000.")
-        if self.steps < 1000:
-            raise UserError(f"--steps is {self.steps}, but must be 1000 or more.")
-        if not 0.0 <= self.budget < math.inf:
-            raise UserError(f"--budget is {self.budget}, but must be 0 or more.")
+        arguments.check_given(self, "correction", "delays")
+        arguments.check_range("--seeds", self.seeds, 1, 1000)
+        arguments.check_range("--steps", self.steps, 1000)
+        arguments.check_range("--budget", self.budget, 0)
 
 
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(LagArguments, args=list(arguments), prog="ga3c bench lag", config=flags.STYLE)
-    plan = {
-        (correction, delay, seed): configured(args, correction, delay, seed)
-        for seed in range(1, args.seeds + 1)
-        for delay in dict.fromkeys(args.delays)
-        for correction in dict.fromkeys(args.correction)
-    }
+Place = tuple[Correction, int, int]
+"""A correction, a delay and a seed."""
+
+
+def main(words: Sequence[str]) -> None:
+    args = tyro.cli(LagArguments, args=list(words), prog="ga3c bench lag", config=flags.STYLE)
+    plan = planned(args)
     book = open_book(args)
-    stopped: KeyboardInterrupt | None = None
-    try:
+    ended = report.Ending()
+    with ended.postponed():
         train_missing(plan, book, args.budget)
-    except KeyboardInterrupt as interrupt:
-        stopped = interrupt  # what there is by now is shown first
-    found = {place: book.find(config) for place, config in plan.items()}
-    result: dict[str, Any] = {
+    result = result_of(args, plan, {place: book.find(config) for place, config in plan.items()})
+    drawn = lag_picture.plot if args.plot and any(row["runs"] for row in result["rows"]) else None
+    report.publish("lag", result, show, out=args.out, as_json=args.json, plot=drawn)
+    ended.conclude()
+
+
+def result_of(args: LagArguments, plan: dict[Place, Config], found: dict[Place, Outcome | None]) -> dict[str, Any]:
+    first = next(iter(plan.values()))
+    seeds = range(1, args.seeds + 1)
+    return {
         "env": args.env_id,
-        "protocol": protocols.name(next(iter(plan.values())).env, envs.is_atari(args.env_id)),
+        "protocol": protocols.name(first.env, envs.is_atari(args.env_id)),
         "preset": args.preset,
         "steps": args.steps,
         "seeds": args.seeds,
-        "reuse": next(iter(plan.values())).learn.reuse,
+        "reuse": first.learn.reuse,
         "rows": [
-            row_of(correction, delay, [found[correction, delay, seed] for seed in range(1, args.seeds + 1)])
+            row_of(correction, delay, [found[correction, delay, seed] for seed in seeds])
             for correction in dict.fromkeys(args.correction)
             for delay in dict.fromkeys(args.delays)
         ],
         "machine": machine.describe(),
         "date": record.date(),
-        "config": dataclasses.asdict(next(iter(plan.values()))),
+        "config": dataclasses.asdict(first),
     }
-    if args.out is not None:
-        record.write(args.out / "lag.json", record.to_json(result) + "\n")
-        if args.plot and any(row["runs"] for row in result["rows"]):
-            plot(result, args.out / "lag.png")
-    if args.json:
-        print(record.to_json(result))
-    else:
-        show(result, Console())
-    if stopped is not None:
-        raise stopped
 
 
 # -- what is trained --------------------------------------------------------------------------------------------------
 
 
+def planned(args: LagArguments) -> dict[Place, Config]:
+    """All runs: one seed of all corrections and delays after the other."""
+    return {
+        (correction, delay, seed): configured(args, correction, delay, seed)
+        for seed in range(1, args.seeds + 1)
+        for delay in dict.fromkeys(args.delays)
+        for correction in dict.fromkeys(args.correction)
+    }
+
+
 def configured(args: LagArguments, correction: Correction, delay: int, seed: int) -> Config:
-    """A run of which only the correction differs, and, unless rollouts are to be used again, without what else acts
-    against lag."""
-    where = device.choose(args.device)
-    base = session.base_config(args.env_id, args.preset, args.device)
-    spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
+    """A run in which only the correction acts against lag. With --reuse, the preset's other means do too."""
+    base = settings.preset_base(args.env_id, args.preset, args.device)
+    own, engine = base.config.learn, base.config.engine
     learn = dataclasses.replace(
-        base.learn,
+        own,
         correction=correction,
-        trace_decay=base.learn.trace_decay if args.reuse else 1.0,
-        ratio_clip=base.learn.ratio_clip if args.reuse else 0.0,
-        reuse=base.learn.reuse if args.reuse else 1,
-        learning_rate=args.learning_rate or (base.learn.learning_rate if spec.is_picture else _QUICK),
+        trace_decay=own.trace_decay if args.reuse else 1.0,
+        ratio_clip=own.ratio_clip if args.reuse else 0.0,
+        reuse=own.reuse if args.reuse else 1,
+        learning_rate=args.learning_rate or (own.learning_rate if base.spec.is_picture else _QUICK),
     )
     engine = dataclasses.replace(
-        base.engine,
+        engine,
         delay=delay,
-        agents=args.agents or base.engine.agents,
-        predictors=args.predictors or base.engine.predictors,
-        trainers=args.trainers or base.engine.trainers,
+        agents=args.agents or engine.agents,
+        predictors=args.predictors or engine.predictors,
+        trainers=args.trainers or engine.trainers,
     )
-    config = record.resolved(dataclasses.replace(base, learn=learn, engine=engine), spec, where)
+    config = base.resolved(dataclasses.replace(base.config, learn=learn, engine=engine))
     return dataclasses.replace(config, run=RunConfig(steps=args.steps, seed=seed, checkpoint_seconds=1e6))
 
 
 def open_book(args: LagArguments) -> Book[Outcome]:
-    """Where outcomes go. Refuses what could not be written or drawn, before anything is trained."""
-    if args.out is not None:
-        if args.plot:
-            picture.need_matplotlib(", or give --no-plot")
-        record.check_folder(args.out)
+    """The file of outcomes. Refuses an --out folder or a picture that cannot be written, before any training."""
+    report.check(args.out, args.plot)
     more: dict[str, Callable[[Config], int | str]] = {
         "correction": lambda config: config.learn.correction,
         "delay": lambda config: config.engine.delay,
@@ -175,19 +164,21 @@ def open_book(args: LagArguments) -> Book[Outcome]:
     return Book(args.out / "lag.csv" if args.out is not None else None, Outcome, "lag", SETTINGS | more)
 
 
-def train_missing(plan: dict[tuple[Correction, int, int], Config], book: Book[Outcome], budget: float) -> None:
-    """Trains what is not on file yet, one seed of all after the other, as far as the budget goes."""
+def train_missing(plan: dict[Place, Config], book: Book[Outcome], budget: float) -> None:
+    """Trains the runs that are not on file yet, as far as the budget goes."""
     missing = {place: config for place, config in plan.items() if book.find(config) is None}
     begin = time.monotonic()
-    length = max((harness.START_UP + config.run.steps / _GUESS for config in missing.values()), default=0.0)
+    length = max((START_UP + config.run.steps / _GUESS for config in missing.values()), default=0.0)
     with PhaseBar([length] * len(missing)) as bar:
         if held := len(plan) - len(missing):
-            bar.say(f"{held} of {len(plan)} runs are in {book.path} already and stay as they are.")
+            bar.say(f"{held} of {len(plan)} runs are already in {book.path} and are kept.")
         for done, (place, config) in enumerate(missing.items()):
             if budget and time.monotonic() - begin + length > budget:
-                bar.say(f"{len(missing) - done} runs are left for another call: the budget has no room for one.")
+                bar.say(
+                    f"The budget is spent with {len(missing) - done} runs left; run the same command again to continue."
+                )
                 return
-            label = "{}, {} updates later, seed {}".format(*place)
+            label = "{}, delay {}, seed {}".format(*place)
             bar.begin(f"{done + 1} of {len(missing)}: {label}")
             one = outcome.train(config, bar.left)
             book.add(config, one)
@@ -198,7 +189,7 @@ def train_missing(plan: dict[tuple[Correction, int, int], Config], book: Book[Ou
 
 
 def row_of(correction: Correction, delay: int, trained: Sequence[Outcome | None]) -> dict[str, Any]:
-    """What is told of a correction at a delay: means over the seeds, and the least and the most."""
+    """The row of a correction and a delay: means over the seeds, and minimum and maximum."""
     runs = [one for one in trained if one is not None]
     values = {f.name: [getattr(one, f.name) for one in runs] for f in dataclasses.fields(Outcome)}
     return {
@@ -216,31 +207,22 @@ def row_of(correction: Correction, delay: int, trained: Sequence[Outcome | None]
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    console.print(
+    title = (
         f"[bold]{result['env']}[/bold]: preset {result['preset']}, {result['steps']:,} steps, "
-        f"{count(result['seeds'], 'seed')}{_used(result)}; training score, {result['protocol']}",
-        highlight=False,
+        f"{count(result['seeds'], 'seed')}{lag_picture.used_again(result)}; training score, {result['protocol']}"
     )
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("correction", no_wrap=True)
-    for title in ("lag", "score (least to most)", "fall", "entropy", "runs"):
-        table.add_column(title, justify="right", no_wrap=True)
+    report.head(console, title, result["machine"])
+    table = report.table("correction", "lag", "score (min to max)", "fall", "entropy", "runs")
     for turn, row in enumerate(result["rows"]):
         begins = turn == 0 or result["rows"][turn - 1]["correction"] != row["correction"]
         table.add_row(row["correction"] if begins else "", *_figures(row))
     console.print(table)
-    console.print(
-        "lag: updates between a step's prediction and its use, measured. score: raw, mean over the last fifth of the "
-        "steps. fall: the most by which the score of a tenth of the steps lay below that of an earlier one. "
-        "entropy: over the last fifth.",
-        style="dim",
-        highlight=False,
+    report.note(
+        console,
+        "lag: measured updates between a step's prediction and its use. score: raw, mean over the last fifth of the "
+        "steps. fall: the largest drop from the mean score of one tenth of the steps to that of a later tenth. "
+        "entropy: mean over the last fifth.",
     )
-
-
-def _used(result: dict[str, Any]) -> str:
-    return f", each rollout used {result['reuse']} times within bounds" if result["reuse"] > 1 else ""
 
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
@@ -248,37 +230,3 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     span = f" ({number(ends[0])} to {number(ends[1])})" if row["runs"] > 1 and ends else ""
     runs = str(row["runs"]) + (f", {row['diverged']} diverged" if row["diverged"] else "")
     return (number(row["lag"]), number(row["score"]) + span, number(row["fall"]), number(row["entropy"]), runs)
-
-
-def plot(result: dict[str, Any], path: Path) -> None:
-    """Score, fall and entropy over the lag that was measured: a line of means per correction, and each seed as a dot.
-    Some runs collapse and others do not, which bands would hide."""
-    figure = picture.make(12.5, 4.6)
-    charts = figure.subplots(1, 3, width_ratios=(4, 3, 3))
-    corrections = list(dict.fromkeys(row["correction"] for row in result["rows"] if row["runs"]))
-    for place, correction in enumerate(corrections):
-        colour = picture.COLOURS[place]
-        rows = [row for row in result["rows"] if row["correction"] == correction and row["runs"]]
-        rows.sort(key=lambda row: row["lag"])
-        aside = _ASIDE ** (place - (len(corrections) - 1) / 2)
-        lags = [aside * row["lag"] for row in rows]
-        for chart, name in zip(charts, ("score", "fall", "entropy"), strict=True):
-            for x, row in zip(lags, rows, strict=True):
-                trials = row["trials"][name]
-                chart.plot([x] * len(trials), trials, ".-", color=colour, markersize=5, linewidth=1.0, alpha=0.5)
-            chart.plot(lags, [row[name] for row in rows], "o-", color=colour, linewidth=1.8, label=correction)
-    delays = dict.fromkeys(row["delay"] for row in result["rows"] if row["runs"])
-    ticks = [cells.mean(row["lag"] for row in result["rows"] if row["delay"] == delay) for delay in delays]
-    titles = ("training score at the end", "fall of the score, at most", "entropy at the end")
-    for chart, title in zip(charts, titles, strict=True):
-        chart.set_xscale("symlog", linthresh=1.0)
-        chart.set_xlabel("policy lag, updates (measured)")
-        chart.set_ylabel(title)
-        picture.tidy(chart)
-        chart.set_xticks(ticks, labels=[number(tick) for tick in ticks])
-        chart.set_xticks([], minor=True)
-    picture.legend_above(charts[0])
-    about = f"{result['env']}, preset {result['preset']}, {result['steps']:,} steps{_used(result)}"
-    seeds = f"; lines: means of {result['seeds']} seeds, small dots: each of them" if result["seeds"] > 1 else ""
-    picture.head(figure, f"{about}; {result['protocol']}{seeds}", machine.summary(result["machine"]))
-    picture.save(figure, path)

@@ -1,4 +1,4 @@
-"""The paper's paragraph on latency, on this machine: what an agent waits for a prediction, and what an update takes.
+"""The paper's paragraph on latency, on this machine: how long an agent waits for a prediction and an update takes.
 
 [P]: Babaeizadeh et al., "GA3C: GPU-based A3C for Deep Reinforcement Learning", section 3, "Significant latency"."""
 
@@ -11,123 +11,110 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import device, envs, flags, machine, picture, session
-from ga3c.bench import cells, live, networks, record
-from ga3c.bench.harness import Measurement
+from ga3c import flags, machine
+from ga3c.bench import arguments, cells, live, networks, record, report, settings
+from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
+from ga3c.bench.measurement import Measurement
 from ga3c.bench.progress import PhaseBar
-from ga3c.config import DeviceName, Precision
-from ga3c.errors import UserError
-from ga3c.tuner import Setting
+from ga3c.config import Config, Precision
+from ga3c.tune.tuner import Setting
+from ga3c.view import picture
 
 PAPER = {"wait_ms": 108.0, "inference_share": 0.10, "update_ms": 11.1, "update_overhead": 0.59}
 """[P]: an agent waits 108 ms for a prediction, 10% of it in inference; an update takes 11.1 ms, 59% of it overhead."""
-FIGURES = (
-    "wait_ms", "queueing_ms", "preparing_ms", "predicting_ms", "inference_share", "update_ms", "update_device_ms",
-    "update_overhead",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class LatencyArguments:
-    """Measure what the paper calls significant latency: how long an agent waits for a prediction and how much of that
-    is inference, and how long an update takes and how much of that is overhead. For several numbers of agents, with
-    the paper's best numbers of predictors and trainers, in one run.
+class LatencyArguments(BenchArguments):
+    """Measure what the paper calls significant latency: how long an agent waits for a prediction and which share of
+    that is inference, and how long an update takes and which share of that is overhead. Measured for several numbers of
+    agents in one run, with the paper's fastest numbers of predictors and trainers.
 
-    Trains in the paper's way: rollouts of 5 steps, each of which makes one update."""
+    The run has the paper's settings: rollouts of 5 steps, one update from each."""
 
-    env_id: Annotated[str, tyro.conf.arg(name="env", metavar="ENV")] = "ALE/Pong-v5"
-    """A Gymnasium id; `ga3c envs` lists them."""
-    device: DeviceName = "auto"
-    """Where the model lives: auto takes CUDA where there is one."""
     seconds: float = 10.0
-    """Seconds measured of each number of agents at a time."""
+    """Seconds to measure each number of agents."""
     repeats: int = 1
-    """Measure all of them in turn so many times, and tell the means."""
+    """How many times to measure all numbers in turn; several are reported as means."""
     agents: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (16, 32, 64, 128)
-    """Numbers of agents; the paper's fastest has 128."""
+    """Numbers of agents; 128 was the paper's fastest."""
     predictors: int = 2
     """Predictor threads."""
     trainers: int = 2
     """Trainer threads."""
     net: Annotated[str, tyro.conf.arg(metavar="NET[:STRIDE]")] = ""
-    """The network; small unless given (mlp for vectors)."""
+    """The network; by default small (mlp for vector observations)."""
     precision: Precision = "tf32"
-    """Of products inside the network: all 32 bits, a GPU's 19-bit tf32 (elsewhere 32 bits), or bfloat16."""
+    """Precision of matrix products in the network: fp32, tf32 (on a GPU; elsewhere fp32) or bf16."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/figures")
-    """Where latency.csv, latency.json and latency.png go. What latency.csv already holds of the same settings is not
-    measured again, so a run that was stopped goes on."""
-    plot: bool = True
-    """Draw the picture (needs matplotlib)."""
-    json: bool = False
-    """Print one JSON object and nothing else."""
+    """The folder for latency.csv, latency.json and latency.png. Settings that latency.csv already holds are not
+    measured again, so a command that was stopped can continue."""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.seconds < math.inf:
-            raise UserError(f"--seconds is {self.seconds}, but must be above 0.")
-        if not 1 <= self.repeats <= 100:
-            raise UserError(f"--repeats is {self.repeats}, but must be between 1 and 100.")
-        for agents in self.agents or (0,):
-            if not 1 <= agents <= 65_536:
-                raise UserError(f"--agents holds {agents}, but must be between 1 and 65536.")
+        arguments.check_positive(self, "seconds")
+        arguments.check_range("--repeats", self.repeats, 1, 100)
+        arguments.check_given(self, "agents")
+        for agents in self.agents:
+            arguments.check_range("--agents", agents, 1, 65_536)
 
 
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(LatencyArguments, args=list(arguments), prog="ga3c bench latency", config=flags.STYLE)
-    if args.plot:
-        picture.need_matplotlib(", or give --no-plot")
-    where = device.choose(args.device)
-    base = session.base_config(args.env_id, "paper", args.device)
-    spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
-    net = networks.parse(args.net or ("small" if spec.is_picture else "mlp"), base.net)
-    base = dataclasses.replace(base, net=dataclasses.replace(net, precision=args.precision))
-    settings = [Setting(agents, args.predictors, args.trainers) for agents in args.agents]
-    base = record.resolved(live.with_most(base, settings), spec, where)
-    record.check_folder(args.out)
+def main(words: Sequence[str]) -> None:
+    args = tyro.cli(LatencyArguments, args=list(words), prog="ga3c bench latency", config=flags.STYLE)
+    base = plan(args)
+    report.check(args.out, args.plot)
     ledger = Ledger(args.out / "latency.csv", args.seconds, base.engine.room)
-    turns = [(setting, repeat) for repeat in range(1, args.repeats + 1) for setting in settings]
-    if left := live.missing(base, turns, ledger):
-        each = args.seconds + live.settling(args.seconds)
-        with PhaseBar([live.expected_start(base), *[each] * len(left)]) as bar:
-            bar.begin("starting")
-            with live.running(base) as run:
-                run.warm_up()
-                live.measure(run, base, turns, ledger, bar, networks.label(base.net))
-    rows = []
-    for setting in settings:
-        trials = [ledger.find(live.point(base, setting), repeat) for repeat in range(1, args.repeats + 1)]
-        rows.append(setting._asdict() | figures([one for one in trials if one is not None]))
+    measure(args, base, ledger)
+    trials = {setting: ledger.trials(live.point(base, setting), args.repeats) for setting in settings_of(args)}
     result: dict[str, Any] = {
         "env": args.env_id,
         "net": networks.label(base.net),
         "seconds": args.seconds,
         "repeats": args.repeats,
-        "rows": rows,
+        "rows": [setting._asdict() | figures(found) for setting, found in trials.items()],
         "paper": PAPER,
         "machine": machine.describe(),
         "config": dataclasses.asdict(base),
         "date": record.date(),
     }
-    record.write(args.out / "latency.json", record.to_json(result) + "\n")
-    if args.plot:
-        plot(result, args.out / "latency.png")
-    if args.json:
-        print(record.to_json(result))
-    else:
-        show(result, Console())
+    report.publish("latency", result, show, out=args.out, as_json=args.json, plot=plot if args.plot else None)
+
+
+def settings_of(args: LatencyArguments) -> list[Setting]:
+    return [Setting(agents, args.predictors, args.trainers) for agents in args.agents]
+
+
+def plan(args: LatencyArguments) -> Config:
+    """The run, with room for the most agents."""
+    base = settings.preset_base(args.env_id, "paper", args.device)
+    net = networks.parse(args.net or ("small" if base.spec.is_picture else "mlp"), base.config.net)
+    config = dataclasses.replace(base.config, net=dataclasses.replace(net, precision=args.precision))
+    return base.resolved(live.with_most(config, settings_of(args)))
+
+
+def measure(args: LatencyArguments, base: Config, ledger: Ledger) -> None:
+    """Measures the settings that are not on file, in one run."""
+    turns = [(setting, repeat) for repeat in range(1, args.repeats + 1) for setting in settings_of(args)]
+    if not (left := live.missing(base, turns, ledger)):
+        return
+    each = args.seconds + live.settling(args.seconds)
+    with PhaseBar([live.expected_start(base), *[each] * len(left)]) as bar:
+        bar.begin("starting")
+        with live.running(base) as run:
+            run.warm_up()
+            live.measure(run, base, turns, ledger, bar, networks.label(base.net))
 
 
 def figures(trials: Sequence[Measurement]) -> dict[str, float]:
-    """Means over the repeats. An agent's wait ends when its action is there: what is neither preparing nor inference
-    is the time until a predictor took its request."""
+    """Means over the repeats. An agent waits until its action arrives; the part of the wait that is neither preparing
+    nor inference is the time until a predictor took the request."""
     names = ("wait_ms", "preparing_ms", "predicting_ms", "update_ms", "update_device_ms", "update_overhead")
     found = {name: cells.mean(getattr(one, name) for one in trials) for name in (*names, "tps", "pps")}
     queueing = found["wait_ms"] - found["preparing_ms"] - found["predicting_ms"]
     share = cells.ratio(found["predicting_ms"], found["wait_ms"])
-    # Small batches are answered sooner than large ones, and a call counts once for all its agents: with next to no
-    # queueing the parts can exceed the whole a little. NaN stays NaN.
+    # The wait is a mean over agents, the parts are means over batches, and small batches are answered sooner. With
+    # almost no queueing the parts can so exceed the whole a little. NaN stays NaN.
     found["queueing_ms"] = 0.0 if queueing < 0.0 else queueing
     found["inference_share"] = 1.0 if share > 1.0 else share
     return found
@@ -148,35 +135,28 @@ _ROWS = (
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    console.print(
-        f"[bold]{result['env']}[/bold], net {result['net']}: the paper's latency (N_A/N_P/N_T)", highlight=False
-    )
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("")
-    table.add_column("paper", justify="right", no_wrap=True)
-    for row in result["rows"]:
-        table.add_column(f"{row['agents']}/{row['predictors']}/{row['trainers']}", justify="right", no_wrap=True)
+    title = f"[bold]{result['env']}[/bold], net {result['net']}: the paper's latency (N_A/N_P/N_T)"
+    report.head(console, title, result["machine"])
+    table = report.table("", "paper", *map(report.setting_name, result["rows"]))
     for title, name, form in _ROWS:
         paper = form(PAPER[name]) if name in PAPER else ""
         table.add_row(title, paper, *(form(row[name]) for row in result["rows"]))
     console.print(table)
-    console.print(
+    report.note(
+        console,
         f"{result['seconds']:g} s of each in one run. Paper: Python 3.5, TensorFlow and a Titan X (Maxwell). "
-        "On a CPU an update's overhead is what its thread does besides computing.",
-        style="dim",
-        highlight=False,
+        "On a CPU an update's overhead is the time in which its thread does not compute.",
     )
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """Times and shares of a prediction and of an update, each beside the paper's."""
+    """Times and shares of a prediction and an update, each next to the paper's."""
     figure = picture.make(11.0, 6.5)
     charts = figure.subplots(2, 2, width_ratios=(3, 2))
-    names = [f"{row['agents']}/{row['predictors']}/{row['trainers']}" for row in result["rows"]]
+    names = [report.setting_name(row) for row in result["rows"]]
     titles = {
-        "wait_ms": "wait for a prediction, ms", "inference_share": "of it inference, %",
-        "update_ms": "update, ms", "update_overhead": "of it overhead, %",
+        "wait_ms": "wait for a prediction, ms", "inference_share": "share of inference, %",
+        "update_ms": "update, ms", "update_overhead": "share of overhead, %",
     }  # fmt: skip
     for chart, (name, title), colour in zip(charts.flat, titles.items(), (0, 0, 1, 1), strict=True):
         scale = 1.0 if name.endswith("_ms") else 100.0

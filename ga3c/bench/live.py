@@ -1,63 +1,70 @@
-"""Many settings measured in one run: their numbers change while it trains, so that none of them needs a start."""
+"""Measures many settings in one run: the numbers of agents and threads change while it trains, so only one start is
+needed."""
 
 import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ga3c import device, nvml
-from ga3c.bench import accounting, harness
-from ga3c.bench.accounting import Usage
-from ga3c.bench.harness import Measurement
+from ga3c.bench import harness, training, usage
 from ga3c.bench.ledger import Ledger
+from ga3c.bench.measurement import Measurement, means, with_usage
 from ga3c.bench.progress import PhaseBar
+from ga3c.bench.training import OnLeft, ignore_left
+from ga3c.bench.usage import Usage
 from ga3c.config import Config
-from ga3c.engine import Ga3c
+from ga3c.engine import device
+from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
-from ga3c.sinks.plain import number
-from ga3c.stats import Snapshot
-from ga3c.tuner import Setting
+from ga3c.machine import nvml
+from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.text import number
+from ga3c.tune.tuner import Setting
 
 TICK = 0.1
 """Seconds between looks at a run."""
 _PATIENCE = 180.0
-"""Seconds without an update after which something must be wrong."""
+"""Seconds without an update after which the run is stuck."""
 _FIRST = 3.0
-"""Seconds from the first update on that are left out: queues fill, and the first rollouts come all at once."""
+"""Seconds after the first update that are left out: queues fill, and the first rollouts complete at the same time."""
 _LEAST_UPDATES, _MOST_TIMES = 30, 5
-"""With fewer updates a point says too little, and so takes longer, up to so many times."""
-
+"""A point with fewer updates is too uncertain, and so is measured for up to this many times as long."""
 _SAMPLED = 1.0
-"""Seconds that the driver's figures of a GPU look back."""
+"""Seconds over which the driver averages its figures of a GPU."""
 _MOST_SETTLING = 10.0
-"""Seconds after a change from which on it is measured, come what may."""
+"""Seconds after a change when the measurement begins at the latest."""
 
+OnEpisode = Callable[[int], None]
+"""Takes the steps of an episode that ended."""
 Turn = tuple[Setting, int]
-"""A setting, and for the how manieth time it is measured."""
+"""A setting, and the number of its repeat, from 1."""
+
+
+def ignore_episode(length: int) -> None:
+    """An `OnEpisode` that does nothing."""
 
 
 def settling(seconds: float) -> float:
-    """Seconds to leave out after a change: agents who paused bring old steps, and queues find their level."""
+    """Seconds to leave out after a change: agents that were paused send old steps, and queues find their level."""
     return min(3.0, max(0.5, seconds / 4))
 
 
 def expected_start(config: Config) -> float:
-    """Seconds that a run takes until it can be measured, for what is told of the time left."""
+    """Seconds until a run can be measured, for the time left that people are shown."""
     threads = config.engine.predictors + config.engine.trainers
-    return _FIRST + harness.START_UP + (0.6 * threads if config.engine.device == "cuda" else 0.05 * config.engine.room)
+    return _FIRST + training.START_UP + (0.6 * threads if config.engine.device == "cuda" else 0.05 * config.engine.room)
 
 
 class LiveRun:
-    """A run that trains, and whoever looks after it: here nobody is started anew, since who is missing is missed in
-    the figures."""
+    """A run that trains while its numbers change. A process that fails ends it, since a restart would distort the
+    figures."""
 
     def __init__(self, system: Ga3c, gpu: nvml.Gpu | None) -> None:
         self.system = system
         self._gpu = gpu
 
-    def look(self, on_episode: Callable[[int], None] = lambda length: None, after: float = TICK) -> Snapshot:
-        """The record `after` so many seconds; `on_episode` is told the steps of each that ended meanwhile. Raises what
-        keeps the run from going on."""
+    def look(self, on_episode: OnEpisode = ignore_episode, after: float = TICK) -> Snapshot:
+        """Waits `after` seconds and takes a snapshot. Raises RunFailed where the run cannot continue."""
         time.sleep(after)
         if self.system.stats.failure:
             raise RunFailed(self.system.stats.failure)
@@ -68,30 +75,29 @@ class LiveRun:
             on_episode(episode.length)
         return snapshot
 
-    def warm_up(self, on_episode: Callable[[int], None] = lambda length: None) -> None:
-        """Waits until all agents have come to work and updates are made."""
+    def warm_up(self, on_episode: OnEpisode = ignore_episode) -> None:
+        """Waits until all agents act and updates are made."""
         while not ((now := self.look(on_episode)).updates and self.system.all_act()):
             if now.seconds > _PATIENCE:
-                raise RunFailed(f"Nothing was trained within {_PATIENCE:.0f} s; an environment may hang.")
+                raise RunFailed(f"No update was made within {_PATIENCE:.0f} s; an environment may hang.")
         self.let_pass(_FIRST, on_episode)
 
-    def let_pass(self, seconds: float, on_episode: Callable[[int], None] = lambda length: None) -> Snapshot:
-        """The last record after so many seconds."""
+    def let_pass(self, seconds: float, on_episode: OnEpisode = ignore_episode) -> Snapshot:
+        """Waits, and returns the last snapshot."""
         end = time.monotonic() + seconds
         now = self.look(on_episode)
         while time.monotonic() < end:
             now = self.look(on_episode)
         return now
 
-    def measure(
-        self, setting: Setting, seconds: float, on_left: Callable[[float], None] = lambda left: None
-    ) -> Measurement:
-        """Changes the numbers, lets them settle, and measures for as long, or longer where updates are few."""
-        back = max(0, setting.agents - self.system.setting.agents)
+    def measure(self, setting: Setting, seconds: float, on_left: OnLeft = ignore_left) -> Measurement:
+        """Changes the numbers, waits until the run has settled, and measures it: longer than `seconds` where updates
+        are few."""
+        resumed = max(0, setting.agents - self.system.setting.agents)
         self.system.set(setting)
         changed = time.monotonic()
         on_left(seconds + settling(seconds))
-        start = self._settle(settling(seconds), back)
+        start = self._settle(settling(seconds), resumed)
         before = self._usage()
         taken: list[Snapshot] = []
         samples: list[nvml.Sample] = []
@@ -102,14 +108,14 @@ class LiveRun:
                 all_new = time.monotonic() - changed >= _SAMPLED
                 if all_new and self._gpu is not None and (sample := self._gpu.sample()):
                     samples.append(sample)
-        return harness.measurement(harness.means(start, taken), before, self._usage(), samples)
+        return with_usage(means(start, taken), before, self._usage(), samples)
 
-    def _settle(self, seconds: float, back: int) -> Snapshot:
-        """Lets so many seconds pass, and more while rollouts wait that were played under the setting before: where few
-        are trained on a second, working them off would pass for the speed of this one. Each of the agents that came
-        `back` brings another, which it had begun before it paused."""
+    def _settle(self, seconds: float, resumed: int) -> Snapshot:
+        """Waits `seconds`, and longer while rollouts of the setting before are in the training queue: with few updates
+        a second, working them off would count as the speed of this setting. Each agent that was `resumed` adds one
+        rollout that it had begun before its pause."""
         queue = self.system.training_queue
-        all_new, deadline = queue.went + len(queue) + back, time.monotonic() + _MOST_SETTLING
+        all_new, deadline = queue.went + len(queue) + resumed, time.monotonic() + _MOST_SETTLING
         now = self.let_pass(seconds)
         while queue.went < all_new and time.monotonic() < deadline:
             now = self.look()
@@ -122,18 +128,16 @@ class LiveRun:
         return elapsed >= seconds and (updates >= _LEAST_UPDATES or elapsed >= _MOST_TIMES * seconds)
 
     def _usage(self) -> Usage:
-        return accounting.read(self.system.pids(), self.system.predictors, self.system.trainers)
+        return usage.read(self.system.pids(), self.system.predictors, self.system.trainers)
 
 
 @contextlib.contextmanager
-def running(config: Config, first: Setting | None = None) -> Iterator[LiveRun]:
-    """A run of GA3C whose config has the most of each number, from the setting `first` on."""
-    with harness.server_of(config) as server:
+def running(config: Config) -> Iterator[LiveRun]:
+    """A run of GA3C with the config's numbers as maxima."""
+    with training.temporary_server(harness.endless(config)) as server:
         system = server.system
         if not isinstance(system, Ga3c):
             raise ValueError("only GA3C's numbers can change")
-        if first is not None:
-            system.set(first)
         try:
             system.start()
             system.stats.start_clock()
@@ -143,7 +147,7 @@ def running(config: Config, first: Setting | None = None) -> Iterator[LiveRun]:
 
 
 def point(base: Config, setting: Setting) -> Config:
-    """The run that a setting is of, as the ledger has it. Of `base`, the engine has the most of all numbers."""
+    """The config under which the ledger keeps a setting. `base` has the maximum of each number."""
     agents, predictors, trainers = setting
     workers = min(base.engine.workers, agents)
     engine = dataclasses.replace(base.engine, agents=agents, workers=workers, predictors=predictors, trainers=trainers)
@@ -151,7 +155,7 @@ def point(base: Config, setting: Setting) -> Config:
 
 
 def with_most(base: Config, settings: Sequence[Setting]) -> Config:
-    """The run that has room for all the settings."""
+    """A config that has room for all the settings."""
     agents, predictors, trainers = (max(numbers) for numbers in zip(*settings, strict=True))
     engine = dataclasses.replace(base.engine, agents=agents, workers=0, predictors=predictors, trainers=trainers)
     return dataclasses.replace(base, engine=engine)
@@ -162,7 +166,7 @@ def missing(base: Config, turns: Sequence[Turn], ledger: Ledger) -> list[Turn]:
 
 
 def measure(run: LiveRun, base: Config, turns: Sequence[Turn], ledger: Ledger, bar: PhaseBar, title: str) -> None:
-    """Measures in a run of `base` what the ledger does not hold yet."""
+    """Measures the settings that are not in the ledger yet, in a run of `base`."""
     left = missing(base, turns, ledger)
     for done, (setting, repeat) in enumerate(left, 1):
         bar.begin(f"{title}: {setting} ({done} of {len(left)})")

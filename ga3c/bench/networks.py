@@ -1,4 +1,4 @@
-"""Networks as people write them for a benchmark: `small`, or `large:2` for a stride of 2."""
+"""Networks as flags of benchmarks write them: `small`, or `large:2` for a stride of 2."""
 
 import dataclasses
 from typing import get_args
@@ -10,7 +10,7 @@ _KNOWN = tuple(name for name in get_args(NetName) if name != "auto")
 
 
 def parse(text: str, base: NetConfig) -> NetConfig:
-    """The network by its name, and for `large` the stride of its first layer after a colon."""
+    """The network of a name. For `large` the stride of its first layer may follow after a colon."""
     name, colon, stride = text.partition(":")
     if name not in _KNOWN or (colon and (name != "large" or not stride.isdecimal())):
         raise UserError(f"--nets holds {text!r}, but must be of {', '.join(_KNOWN)} and large:4 to large:1.")

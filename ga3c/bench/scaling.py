@@ -1,24 +1,22 @@
-"""How training grows with agents, with agent processes and with the network: one of them varied at a time."""
+"""How the speed of training depends on agents, agent processes and network, each varied alone."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import device, envs, flags, machine, nets, picture, session
-from ga3c.bench import harness, networks, record
+from ga3c import flags, machine
+from ga3c.bench import arguments, networks, record, report, settings
+from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
-from ga3c.bench.progress import PhaseBar
-from ga3c.config import Config, DeviceName
-from ga3c.errors import UserError
-from ga3c.sinks.plain import number
+from ga3c.config import Config, PresetName
+from ga3c.errors import RunFailed, UserError
+from ga3c.metrics.text import number
+from ga3c.view import picture
 
 Axis = Literal["agents", "workers", "nets"]
 
@@ -28,42 +26,34 @@ _PICTURE_NETS = ("small", "nature", "large:4", "large:2", "large:1")
 
 
 @dataclass(frozen=True)
-class ScalingArguments:
-    """Measure how predictions (PPS) and updates (TPS) per second grow with the number of agents, with the number of
-    agent processes and with the network, each varied around the preset's setting.
+class ScalingArguments(BenchArguments):
+    """Measure how predictions (PPS) and updates (TPS) per second depend on the number of agents, the number of agent
+    processes and the network, each varied around the preset's setting.
 
-    What the folder already holds with the same settings is not measured again, so a run that was stopped goes on."""
+    Settings that the folder already holds are not measured again, so a command that was stopped can continue."""
 
-    env_id: Annotated[str, tyro.conf.arg(name="env", metavar="ENV")] = "ALE/Pong-v5"
-    """A Gymnasium id; `ga3c envs` lists them."""
-    preset: Literal["fast", "paper"] = "fast"
+    preset: PresetName = "fast"
     """The setting around which one thing is varied at a time."""
-    device: DeviceName = "auto"
-    """Where the model lives: auto takes CUDA where there is one."""
     seconds: float = 8.0
-    """Seconds measured of each point, after a warm-up."""
+    """Seconds to measure each point, after a warm-up."""
     axes: tuple[Axis, ...] = AXES
-    """What to vary."""
+    """What to vary: agents, workers (agent processes), nets."""
     agents: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]")] = None
-    """Numbers of agents; from an eighth to twice the preset's unless given."""
+    """Numbers of agents; by default from an eighth to twice the preset's."""
     workers: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]")] = None
-    """Numbers of agent processes; doubled up to the number of cores unless given."""
+    """Numbers of agent processes; by default 1, 2, 4 and so on up to the number of cores."""
     nets: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NET[:STRIDE] [...]")] = None
-    """Networks; small, nature, large:4, large:2 and large:1 unless given (mlp for vectors)."""
+    """Networks; by default small, nature, large:4, large:2 and large:1 (mlp for vector observations)."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/scaling")
     """Where scaling.csv, scaling.json and scaling.png go."""
-    plot: bool = True
-    """Draw scaling.png (needs matplotlib)."""
-    json: bool = False
-    """Print one JSON object and nothing else."""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.seconds < math.inf:
-            raise UserError(f"--seconds is {self.seconds}, but must be above 0.")
+        arguments.check_positive(self, "seconds")
+        arguments.check_given(self, "axes")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Plan:
     """The preset's own setting, and the points of each axis around it."""
 
     base: Config
@@ -71,21 +61,17 @@ class Sweep:
 
     @property
     def points(self) -> list[Config]:
-        """Each once."""
+        """All points, each once."""
         return list(dict.fromkeys(point for points in self.axes.values() for point in points))
 
 
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(ScalingArguments, args=list(arguments), prog="ga3c bench scaling", config=flags.STYLE)
-    if not args.axes:
-        raise UserError("--axes is empty, but must name at least one.")
-    if args.plot:
-        picture.need_matplotlib(", or give --no-plot")
-    about = machine.describe()
+def main(words: Sequence[str]) -> None:
+    args = tyro.cli(ScalingArguments, args=list(words), prog="ga3c bench scaling", config=flags.STYLE)
     sweep = plan(args)
-    record.check_folder(args.out)
+    report.check(args.out, args.plot)
     ledger = Ledger(args.out / "scaling.csv", args.seconds)
-    measure(sweep, ledger)
+    if failed := ledger.measure({label(point): point for point in sweep.points}):
+        raise RunFailed("; ".join(f"{name}: {reason}" for name, reason in failed.items()))
     result: dict[str, Any] = {
         "env": args.env_id,
         "preset": args.preset,
@@ -94,48 +80,40 @@ def main(arguments: Sequence[str]) -> None:
             axis: [{"value": value_on(axis, point), **(ledger.row(point) or {})} for point in points]
             for axis, points in sweep.axes.items()
         },
-        "machine": about,
+        "machine": machine.describe(),
         "config": dataclasses.asdict(sweep.base),
         "date": record.date(),
     }
-    record.write(args.out / "scaling.json", record.to_json(result) + "\n")
-    if args.plot:
-        plot(result, args.out / "scaling.png")
-    if args.json:
-        print(record.to_json(result))
-    else:
-        show(result, args.out, Console())
+    drawn = plot if args.plot else None
+    report.publish("scaling", result, show, out=args.out, as_json=args.json, plot=drawn)
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------
 
 
-def plan(args: ScalingArguments) -> Sweep:
-    """The points to measure. Settings that cannot be are refused here, before anything is measured."""
-    where = device.choose(args.device)
-    base = session.base_config(args.env_id, args.preset, args.device)
-    spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
-    base = record.resolved(base, spec, where)
+def plan(args: ScalingArguments) -> Plan:
+    """The points to measure. Refuses settings that cannot be measured, before any measurement."""
+    found = settings.preset_base(args.env_id, args.preset, args.device)
+    base = found.resolved(found.config)
     middle = base.engine.agents
     agents = args.agents if args.agents is not None else sorted({max(1, middle * n // 8) for n in (1, 2, 4, 8, 16)})
     workers = args.workers if args.workers is not None else doubling(min(machine.num_cores(), middle))
-    names = args.nets if args.nets is not None else _PICTURE_NETS if spec.is_picture else ("mlp",)
+    names = args.nets if args.nets is not None else _PICTURE_NETS if found.spec.is_picture else ("mlp",)
 
     def with_engine(agents: int, workers: int) -> Config:
         return dataclasses.replace(base, engine=dataclasses.replace(base.engine, agents=agents, workers=workers))
 
     configs: dict[Axis, list[Config]] = {
-        # No process can be without an agent.
+        # Every process needs an agent.
         "agents": [with_engine(n, max(1, min(base.engine.workers, n))) for n in agents],
         "workers": [with_engine(middle, n) for n in workers],
         "nets": [dataclasses.replace(base, net=networks.parse(name, base.net)) for name in names],
     }
     for config in configs["nets"]:
-        with torch.device("meta"):
-            nets.build(spec, config.net)
+        found.check_net(config.net)
     if 0 in workers:
         raise UserError("--workers is 0, but must be 1 or more.")
-    return Sweep(base, {axis: tuple(configs[axis]) for axis in AXES if axis in args.axes})
+    return Plan(base, {axis: tuple(configs[axis]) for axis in AXES if axis in args.axes})
 
 
 def doubling(most: int) -> list[int]:
@@ -144,7 +122,7 @@ def doubling(most: int) -> list[int]:
 
 
 def value_on(axis: Axis, config: Config) -> int | str:
-    """Where on an axis a setting lies."""
+    """The value of a setting on an axis."""
     if axis == "nets":
         return networks.label(config.net)
     return config.engine.agents if axis == "agents" else config.engine.workers
@@ -155,36 +133,21 @@ def label(config: Config) -> str:
     return f"agents {engine.agents}, processes {engine.workers}, net {networks.label(config.net)}"
 
 
-def measure(sweep: Sweep, ledger: Ledger) -> None:
-    """Measures what the ledger does not hold yet."""
-    points = sweep.points
-    missing = [point for point in points if ledger.find(point) is None]
-    with PhaseBar([harness.expected(ledger.seconds)] * len(missing)) as bar:
-        if held := len(points) - len(missing):
-            bar.say(f"{held} of {len(points)} points are in {ledger.path} already and stay as they are.")
-        for turn, point in enumerate(missing, 1):
-            bar.begin(f"{turn} of {len(missing)}: {label(point)}")
-            one = ledger.measure(point, 1, bar.left)
-            bar.say(f"{label(point)}: {number(one.pps)} PPS, {number(one.tps)} TPS")
-
-
 # -- what people see --------------------------------------------------------------------------------------------------
 
 
-def show(result: dict[str, Any], folder: Path, console: Console) -> None:
-    console.print(f"[bold]{result['env']}[/bold]: preset {result['preset']}", highlight=False)
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
+def show(result: dict[str, Any], console: Console) -> None:
+    report.head(console, f"[bold]{result['env']}[/bold]: preset {result['preset']}", result["machine"])
     for axis, points in result["axes"].items():
-        table = Table(show_edge=False, pad_edge=False)
-        for title in (_TITLES[axis], "PPS", "TPS", "lag", "wait, ms", "update, ms", "cores in use"):
-            table.add_column(title, justify="right", no_wrap=True)
+        titles = (_TITLES[axis], "PPS", "TPS", "lag", "wait, ms", "update, ms", "cores in use")
+        table = report.table(*titles, left=0)
         for point in points:
             cores = sum(point[f"cpu_{part}"] for part in ("agents", "predictors", "trainers", "rest"))
             figures = (number(point[name]) for name in ("pps", "tps", "lag", "wait_ms", "update_ms"))
             table.add_row(str(point["value"]), *figures, number(cores))
         console.print()
         console.print(table)
-    console.print(f"\n{result['seconds']:g} s of each in steady state; in {folder}", style="dim", highlight=False)
+    report.note(console, f"\n{result['seconds']:g} s of each in steady state")
 
 
 def plot(result: dict[str, Any], path: Path) -> None:

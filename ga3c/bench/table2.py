@@ -1,4 +1,4 @@
-"""The paper's table 2 on this machine: predictions per second of A3C and of GA3C, and the speed-up, by network.
+"""The paper's table 2 on this machine: predictions per second of A3C and GA3C, and the speed-up, by network.
 
 [P]: Babaeizadeh et al., "GA3C: GPU-based A3C for Deep Reinforcement Learning", table 2."""
 
@@ -11,19 +11,18 @@ from typing import Annotated, Any, NamedTuple
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import flags, machine, picture
-from ga3c.bench import cells, comparison, networks
+from ga3c import flags, machine
+from ga3c.bench import arguments, cells, comparison, networks, report
 from ga3c.bench.comparison import ComparisonArguments, Entry, Measured
 from ga3c.config import NetConfig, SystemName
-from ga3c.errors import UserError
+from ga3c.view import picture
 
 A3C: SystemName = "a3c-cpu"
 GA3C: SystemName = "ga3c"
 
 
-class Printed(NamedTuple):
+class PaperSpeeds(NamedTuple):
     """A row of the paper's table."""
 
     a3c_pps: float
@@ -31,36 +30,36 @@ class Printed(NamedTuple):
     speed_up: float
 
 
-PAPER: dict[str, Printed] = {
-    "small": Printed(352, 1361, 4),
-    "large:4": Printed(113, 1271, 11),
-    "large:3": Printed(97, 1206, 12),
-    "large:2": Printed(43, 874, 20),
-    "large:1": Printed(11, 490, 45),
+PAPER: dict[str, PaperSpeeds] = {
+    "small": PaperSpeeds(352, 1361, 4),
+    "large:4": PaperSpeeds(113, 1271, 11),
+    "large:3": PaperSpeeds(97, 1206, 12),
+    "large:2": PaperSpeeds(43, 874, 20),
+    "large:1": PaperSpeeds(11, 490, 45),
 }
 """[P] on two Xeon E5-2640 v3 (16 cores) and a Titan X (Maxwell), averages over three minutes."""
-PAPER_SECOND: dict[str, Printed] = {"small": Printed(116, 728, 6), "large:1": Printed(12, 336, 28)}
+PAPER_SECOND: dict[str, PaperSpeeds] = {"small": PaperSpeeds(116, 728, 6), "large:1": PaperSpeeds(12, 336, 28)}
 """[P] on its second system, a Core i-3820 and a GeForce 980."""
 
 
 @dataclass(frozen=True)
 class Table2Arguments(ComparisonArguments):
-    """Measure the paper's table 2: predictions per second (PPS) of A3C, which is the system a3c-cpu, and of GA3C, and
-    the speed-up, for the small network and the large one at strides 4, 3, 2 and 1, beside the paper's figures.
+    """Measure the paper's table 2: predictions per second (PPS) of A3C (system a3c-cpu) and of GA3C, and the speed-up,
+    for the small network and for the large one with strides 4, 3, 2 and 1, next to the paper's figures.
 
-    Both train in the paper's way: rollouts of 5 steps, each of which makes one update. With --precision bf16 A3C is
-    measured in full precision too, and the faster one told."""
+    Both train with the paper's settings: rollouts of 5 steps, one update from each. With --precision bf16, A3C is also
+    measured in full precision, and the faster result is used."""
 
     nets: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NET[:STRIDE] [...]")] = tuple(PAPER)
     """Rows of the table."""
 
 
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(Table2Arguments, args=list(arguments), prog="ga3c bench table2", config=flags.STYLE)
+def main(words: Sequence[str]) -> None:
+    args = tyro.cli(Table2Arguments, args=list(words), prog="ga3c bench table2", config=flags.STYLE)
     chosen = {networks.label(net): net for net in (networks.parse(name, NetConfig()) for name in args.nets)}
-    if not chosen:
-        raise UserError("--nets is empty, but must name a network.")
-    # A3C and GA3C with the same network come one after the other: what changes with time changes a speed-up least then.
+    arguments.check_given(args, "nets")
+    # A3C and GA3C with the same network are measured one after the other, so that slow changes of the machine's speed
+    # affect the speed-up least.
     settings = [entry for row, net in chosen.items() for entry in entries(args, net, row)]
     measured, failed = comparison.measure(settings, args.ledger("table2"), args.repeats)
     best = comparison.fastest(measured)
@@ -69,25 +68,25 @@ def main(arguments: Sequence[str]) -> None:
         "rows": [{"net": row, **figures(best.get((row, A3C)), best.get((row, GA3C)), row)} for row in chosen],
         "failed": failed,
     }
-    comparison.report(args, "table2", result, measured, show, plot)
+    comparison.publish(args, "table2", result, measured, show, plot)
 
 
 def entries(args: Table2Arguments, net: NetConfig, row: str) -> list[Entry]:
-    """What is measured of a network: A3C, then GA3C. With bfloat16 A3C is measured in full precision besides, which
-    many a processor is faster with; a speed-up is over the fastest."""
+    """The settings to measure for a network: A3C, then GA3C. With bfloat16 A3C is also measured in full precision,
+    which is faster on many CPUs, since the speed-up is over the fastest A3C."""
     ways = (args, dataclasses.replace(args, precision="tf32")) if args.precision == "bf16" else (args,)
     a3c = [entry for way in ways for entry in comparison.entries(way, A3C, net, row)]
     return [*a3c, *comparison.entries(args, GA3C, net, row)]
 
 
 def figures(a3c: Measured | None, ga3c: Measured | None, row: str) -> dict[str, Any]:
-    """What is told of a network: means, their quotient, and the least and the most of each."""
+    """The figures of a network: means, their quotient, and minimum and maximum of each."""
     values: dict[str, list[float]] = {}
     for name, one in (("a3c", a3c), ("ga3c", ga3c)):
         for figure in ("pps", "tps", "cores", "gpu_utilisation"):
             values[f"{name}_{figure}"] = one.values(figure) if one else []
     means = {name: cells.mean(trials) for name, trials in values.items()}
-    pairs = zip(values["ga3c_pps"], values["a3c_pps"], strict=False)  # none where one of them failed
+    pairs = zip(values["ga3c_pps"], values["a3c_pps"], strict=False)  # no pairs if one of them failed
     values["speed_up"] = [cells.ratio(fast, slow) for fast, slow in pairs]
     return {
         **means,
@@ -103,7 +102,7 @@ def figures(a3c: Measured | None, ga3c: Measured | None, row: str) -> dict[str, 
     }
 
 
-def _printed(table: Mapping[str, Printed], row: str) -> dict[str, float] | None:
+def _printed(table: Mapping[str, PaperSpeeds], row: str) -> dict[str, float] | None:
     return table[row]._asdict() if row in table else None
 
 
@@ -111,26 +110,20 @@ def _printed(table: Mapping[str, Printed], row: str) -> dict[str, float] | None:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    console.print(
-        f"[bold]{result['env']}[/bold]: PPS while training, rollouts of {result['rollout']}, one update each",
-        highlight=False,
-    )
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("net", no_wrap=True)
-    for title in ("A3C", "GA3C", "speed-up", "paper: A3C", "GA3C", "speed-up"):
-        table.add_column(title, justify="right", no_wrap=True)
+    title = f"[bold]{result['env']}[/bold]: PPS while training, rollouts of {result['rollout']}, one update each"
+    report.head(console, title, result["machine"])
+    table = report.table("net", "A3C", "GA3C", "speed-up", "paper: A3C", "GA3C", "speed-up")
     for row in result["rows"]:
         trials, paper = row["trials"], row["paper"]
-        told = (f"{paper['a3c_pps']:,}", f"{paper['ga3c_pps']:,}", f"{paper['speed_up']}x") if paper else ("-",) * 3
+        printed = (f"{paper['a3c_pps']:,}", f"{paper['ga3c_pps']:,}", f"{paper['speed_up']}x") if paper else ("-",) * 3
         ours = (cells.mean_cell(trials[name]) for name in ("a3c_pps", "ga3c_pps"))
-        table.add_row(row["net"], *ours, _times(row["speed_up"]), *told)
+        table.add_row(row["net"], *ours, _times(row["speed_up"]), *printed)
     console.print(table)
-    console.print(_foot(result), style="dim", highlight=False)
+    report.note(console, _foot(result))
 
 
 def _times(quotient: float) -> str:
-    return "-" if math.isnan(quotient) else f"{quotient:.3g}x"  # NaN where one of the two failed
+    return "-" if math.isnan(quotient) else f"{quotient:.3g}x"  # NaN if one of the two failed
 
 
 def _foot(result: dict[str, Any]) -> str:
@@ -145,7 +138,7 @@ def _foot(result: dict[str, Any]) -> str:
 
 
 def _precisions(result: dict[str, Any]) -> str:
-    """What each multiplied with, where it is not what they have by default."""
+    """The precision of each system, if it is not the default."""
     found = []
     for name in ("a3c", "ga3c"):
         configs = [row[f"{name}_config"] for row in result["rows"]]
@@ -155,7 +148,7 @@ def _precisions(result: dict[str, Any]) -> str:
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
-    """PPS of both systems, and the speed-up, each beside the paper's."""
+    """PPS of both systems, and the speed-up, each next to the paper's."""
     rows = result["rows"]
     figure = picture.make(11.0, 4.5)
     speed, gain = figure.subplots(1, 2, width_ratios=(3, 2))

@@ -1,24 +1,41 @@
-"""Training in pieces: a run in a folder of its own goes on until its limit, however often it is stopped."""
+"""Runs that a benchmark trains: in a temporary folder, or in a folder of their own in pieces until their limit.
 
+Besides `settings`, this is the only module of the benchmarks that starts and resumes runs."""
+
+import contextlib
 import dataclasses
+import gc
 import math
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ga3c import checkpoint, session
-from ga3c.bench import harness
-from ga3c.config import Config
-from ga3c.errors import UserError
-from ga3c.runfolder import RunFolder
-from ga3c.stats import Counters, Episode, Snapshot
+import torch
 
+from ga3c.config import Config
+from ga3c.errors import Diverged, RunFailed, UserError
+from ga3c.metrics.sinks.base import Sink
+from ga3c.metrics.stats import Counters, Episode, Snapshot
+from ga3c.run import checkpoint, session
+from ga3c.run.folder import RunFolder
+from ga3c.run.server import Server
+
+START_UP = 4.0
+"""Seconds that a run takes to start, for the time left that people are shown."""
 LEAST = 20.0
-"""Seconds below which it is not worth starting a run: it would be stopped before it has learned anything."""
+"""Seconds of budget below which no run is started: it would be stopped before it has learned anything."""
+
+OnLeft = Callable[[float], None]
+"""Takes the seconds that are left."""
+
+
+def ignore_left(left: float) -> None:
+    """An `OnLeft` that shows nothing."""
 
 
 class Budget:
-    """So many seconds from now, or any number."""
+    """A limit on the seconds from now on."""
 
     def __init__(self, seconds: float) -> None:
         """0: no limit."""
@@ -31,13 +48,13 @@ class Budget:
         return self._end - time.monotonic()
 
 
-class Watch:
-    """A sink that tells how long a run still takes, and stops it when the budget is spent."""
+class Watch(Sink):
+    """A sink that reports how long a run still takes, and stops it when the budget is spent."""
 
-    def __init__(self, budget: Budget, stop: Callable[[str], None], on_left: Callable[[float], None]) -> None:
+    def __init__(self, on_left: OnLeft, budget: Budget, stop: Callable[[str], None]) -> None:
+        self._on_left = on_left
         self._budget = budget
         self._stop = stop
-        self._on_left = on_left
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         if not math.isnan(snapshot.seconds_left):
@@ -45,41 +62,81 @@ class Watch:
         if self._budget.left <= 0:
             self._stop("The budget is spent.")
 
-    def message(self, text: str) -> None:
-        pass
 
-    def close(self) -> None:
-        pass
+def free_device() -> None:
+    """Frees the memory of servers that nothing refers to any more. Call it without a server in a variable, and before
+    the next one is built: an error that was raised keeps its server alive until then."""
+    gc.collect()  # the parts of a server refer to each other
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
-def train(config: Config, path: Path, budget: Budget, on_left: Callable[[float], None]) -> bool:
-    """Trains a run in its folder up to the config's limit, from where its last checkpoint left it, and says whether it
-    got there. What stops it early but the budget is a KeyboardInterrupt: the server takes signals, to end in order."""
+# -- in a temporary folder --------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def temporary_server(config: Config) -> Iterator[Server]:
+    """A server whose folder is removed afterwards."""
+    free_device()
+    with tempfile.TemporaryDirectory(prefix="ga3c-bench-") as folder:
+        yield session.build(config, RunFolder(Path(folder)), start=0)
+
+
+def train_once(config: Config, sink: Sink, on_left: OnLeft) -> bool:
+    """Trains a run to its limit in a temporary folder. Returns whether its weights stayed finite."""
+    try:
+        return _train_once(config, sink, on_left)
+    finally:
+        free_device()
+
+
+def _train_once(config: Config, sink: Sink, on_left: OnLeft) -> bool:
+    finite = True
+    with temporary_server(config) as server:
+        try:
+            server.run([sink, Watch(on_left, Budget(0.0), server.stop)])
+        except Diverged:
+            finite = False
+        if server.stats.failure is not None:
+            raise RunFailed(server.stats.failure)  # weights that are not finite may be its result
+        if server.stats.progress < 1.0:
+            raise KeyboardInterrupt  # the server handled the signal to stop in order
+    return finite
+
+
+# -- in a folder, in pieces -------------------------------------------------------------------------------------------
+
+
+def train(config: Config, path: Path, budget: Budget, on_left: OnLeft, *sinks: Sink) -> bool:
+    """Trains the run in a folder to the config's limit, from its last checkpoint if it has one. Returns False where the
+    budget ended first. A run that was stopped by anything else raises KeyboardInterrupt, since the server handles
+    signals itself to stop in order."""
     if is_complete(config, path):
         return True
     if budget.left < LEAST:
         return False
     try:
-        _go_on(config, path, budget, on_left)
+        _train(config, path, budget, on_left, *sinks)
     finally:
-        harness.free_device()
+        free_device()
     complete = is_complete(config, path)
     if not complete and budget.left > 0:
         raise KeyboardInterrupt
     return complete
 
 
-def _go_on(config: Config, path: Path, budget: Budget, on_left: Callable[[float], None]) -> None:
-    harness.free_device()
+def _train(config: Config, path: Path, budget: Budget, on_left: OnLeft, *sinks: Sink) -> None:
+    free_device()
     if counters(path) is None:
         one = session.begin(config, path)
-    else:  # whoever began the run may have had another limit and device
+    else:  # the run may have begun with another limit and on another device
         one = session.go_on(path, config.run.steps, config.run.minutes, config.engine.device)
-    one.run("none", Watch(budget, one.server.stop, on_left))
+    one.train(Watch(on_left, budget, one.server.stop), *sinks)
 
 
 def is_complete(config: Config, path: Path) -> bool:
-    """Whether the run in a folder has reached the config's limit. Refuses one that was trained in another way."""
+    """Whether the run in a folder has reached the config's limit. Refuses a run that was trained with other
+    settings."""
     done = counters(path)
     if done is None:
         return False
@@ -88,34 +145,41 @@ def is_complete(config: Config, path: Path) -> bool:
 
 
 def counters(path: Path) -> Counters | None:
-    """How far the run in a folder has got; None where there is none."""
+    """Steps, updates and seconds of the run in a folder; None if the folder holds no run."""
     paths = checkpoint.list_last(RunFolder(path).checkpoints)
     return checkpoint.load(paths[-1]).counters if paths else None
 
 
+def seconds_left(config: Config, path: Path) -> float:
+    """Seconds that the run in a folder still takes to the config's limit, its start included."""
+    done = counters(path)
+    return START_UP + max(0.0, 60.0 * config.run.minutes - (done.seconds if done else 0.0))
+
+
 def held(config: Config, path: Path) -> Config:
-    """The settings of the run in a folder; those that it is to have where there is none."""
+    """The settings of the run in a folder; `config` if the folder holds no run."""
     return config if counters(path) is None else RunFolder(path).read_config()
 
 
-def kept(config: Config, path: Path) -> str:
-    """The flags with which the run in a folder goes on although the config has others; empty where there are none."""
+def kept_flags(config: Config, path: Path) -> str:
+    """The flags that the run in a folder keeps although the config has other values for them; empty for none."""
     asked, found = dataclasses.asdict(config.engine), dataclasses.asdict(held(config, path).engine)
     differing = [name for name in asked if name != "device" and found[name] != asked[name]]
     return " ".join(f"--{name.replace('_', '-')} {found[name]}" for name in differing)
 
 
 def check_same(config: Config, path: Path) -> None:
-    """Refuses to go on with a run as another. Its limit may differ, and how many play, predict and train."""
-    found, wanted = _telling(RunFolder(path).read_config()), _telling(config)
+    """Refuses to resume a run with settings that would make it another run. Its limit may differ, and so may the
+    engine's numbers."""
+    found, wanted = _identity(RunFolder(path).read_config()), _identity(config)
     for name, value in wanted.items():
         if found[name] != value:
             was = f"--{name.replace('_', '-')} {found[name]}"
-            raise UserError(f"{path} was trained with {was}, not {value}; go on with that, or choose another --out.")
+            raise UserError(f"{path} was trained with {was}, not {value}; use that value, or choose another --out.")
 
 
-def _telling(config: Config) -> dict[str, object]:
-    """The settings that make a run another run, by flag."""
+def _identity(config: Config) -> dict[str, object]:
+    """The settings that tell one run from another, by flag."""
     parts = (config.env, config.net, config.learn)
     settings = {name: value for part in parts for name, value in dataclasses.asdict(part).items()}
     about = {"env": config.env_id, "preset": config.preset, "system": config.engine.system, "seed": config.run.seed}

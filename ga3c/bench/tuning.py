@@ -1,155 +1,142 @@
-"""Whether the tuner finds what a sweep finds: it tunes for some minutes, and then all is measured in the same run."""
+"""Whether the tuner finds the best setting of a sweep: it tunes for some minutes, then the sweep is measured in the
+same run."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from ga3c import device, envs, flags, machine, picture, session, tuning
-from ga3c.bench import cells, live, record
+from ga3c import flags, machine
+from ga3c.bench import arguments, cells, live, record, report, settings
+from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.live import LiveRun
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.scaling import doubling
-from ga3c.config import Config, DeviceName
-from ga3c.errors import UserError
-from ga3c.sinks.plain import number
-from ga3c.tuner import Setting, Space
+from ga3c.bench.tuning_picture import plot
+from ga3c.config import Config, PresetName
+from ga3c.metrics.text import number
+from ga3c.tune import tuning
+from ga3c.tune.tuner import Setting, Space
 
 _FINALISTS = 4
-"""So many of the grid are measured again: of many, the one that looks best was also lucky."""
+"""How many of the fastest settings of the grid are measured again: the one that looks fastest among many was also
+lucky."""
 _COLUMNS = ("turn", "agents", "predictors", "trainers", "tps", "tuned_tps", "ratio")
 
 
 @dataclass(frozen=True)
-class TuningArguments:
-    """Tune from few agents, one predictor and one trainer for some minutes, then measure a fixed grid of settings in
-    the same run, each between two measurements of the tuner's last one, and say how much of the best TPS that has.
+class TuningArguments(BenchArguments):
+    """Tune from few agents, one predictor and one trainer for some minutes. Then measure a fixed grid of settings in
+    the same run, and report which share of the grid's best TPS the tuner's setting reaches.
 
-    A machine's speed changes within minutes, so settings are compared only with what was measured beside them."""
+    The speed of a machine changes within minutes, so each setting is measured between two measurements of the tuner's
+    setting, and compared only with these."""
 
-    env_id: Annotated[str, tyro.conf.arg(name="env", metavar="ENV")] = "ALE/Pong-v5"
-    """A Gymnasium id; `ga3c envs` lists them."""
-    preset: Literal["fast", "paper"] = "fast"
+    preset: PresetName = "fast"
     """The settings of the run."""
-    device: DeviceName = "auto"
-    """Where the model lives: auto takes CUDA where there is one."""
     minutes: float = 10.0
     """Minutes of tuning."""
     seconds: float = 8.0
-    """Seconds for which each setting of the sweep is measured at a time."""
+    """Seconds to measure each setting of the grid."""
     repeats: int = 3
-    """The best of the grid are measured so many times more, in turn."""
+    """How many more times to measure the fastest settings of the grid, in turn."""
     agents: int = 2
-    """Agents at first."""
+    """Agents at the start."""
     predictors: int = 1
-    """Predictors at first."""
+    """Predictors at the start."""
     trainers: int = 1
-    """Trainers at first."""
+    """Trainers at the start."""
     max_agents: int = 0
-    """The most agents (0: the preset's)."""
+    """The largest number of agents (0: the preset's)."""
     tune_seconds: float = 0.0
     """Seconds for which the tuner measures a setting (0: 15)."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/tuning")
-    """Where tuning.csv (the tuner's windows), sweep.csv, tuning.json and tuning.png go."""
-    plot: bool = True
-    """Draw the picture (needs matplotlib)."""
-    json: bool = False
-    """Print one JSON object and nothing else."""
+    """The folder for tuning.csv (the tuner's windows), sweep.csv, tuning.json and tuning.png."""
 
     def __post_init__(self) -> None:
-        for name in ("minutes", "seconds"):
-            if not 0.0 < (value := getattr(self, name)) < math.inf:
-                raise UserError(f"--{name} is {value}, but must be above 0.")
-        if not 0 <= self.repeats <= 100:
-            raise UserError(f"--repeats is {self.repeats}, but must be between 0 and 100.")
+        arguments.check_positive(self, "minutes", "seconds")
+        arguments.check_range("--repeats", self.repeats, 0, 100)
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A setting measured between two measurements of the tuner's."""
+class Compared:
+    """A setting measured between two measurements of the tuner's setting."""
 
     setting: Setting
     tps: float
     tuned_tps: float
-    """The mean of the two."""
+    """The mean of these two."""
 
     @property
     def ratio(self) -> float:
         return cells.ratio(self.tps, self.tuned_tps)
 
 
-def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(TuningArguments, args=list(arguments), prog="ga3c bench tuning", config=flags.STYLE)
-    if args.plot:
-        picture.need_matplotlib(", or give --no-plot")
-    record.check_folder(args.out)
+def main(words: Sequence[str]) -> None:
+    args = tyro.cli(TuningArguments, args=list(words), prog="ga3c bench tuning", config=flags.STYLE)
+    report.check(args.out, args.plot)
     config = plan(args)
-    each = 2 * (args.seconds + live.settling(args.seconds))
-    with live.running(config) as run:
-        settings = grid(run.system.space)
-        turns = len(settings) + args.repeats * min(_FINALISTS, len(settings))
-        with PhaseBar([live.expected_start(config) + 60.0 * args.minutes, *[each] * turns]) as bar:
-            bar.begin("tuning")
-            tuned = tune(run, config, args.out / "tuning.csv", args.minutes, bar)
-            bar.say(f"The tuner's setting is {tuned}.")
-            found: list[Beside] = []
-            for one in sweep(run, tuned, settings, args.seconds, args.repeats, bar):
-                found.append(one)
-                row = {"turn": len(found), **one.setting._asdict(), **vars(one), "ratio": one.ratio}
-                record.append_csv(args.out / "sweep.csv", _COLUMNS, row, first=len(found) == 1)
-                bar.say(f"{one.setting}: {number(one.tps)} TPS, {one.ratio:.3f} of the tuner's beside it")
-    windows = tuning.read(args.out / "tuning.csv", 10**12)
+    tuned, found = tune_and_sweep(args, config)
     result: dict[str, Any] = {
         "env": args.env_id,
         "preset": args.preset,
         "minutes": args.minutes,
         "seconds": args.seconds,
         **judged(tuned, found),
-        "windows": windows,
+        "windows": tuning.read(args.out / "tuning.csv", 10**12),
         "machine": machine.describe(),
         "config": dataclasses.asdict(config),
         "date": record.date(),
     }
-    record.write(args.out / "tuning.json", record.to_json(result) + "\n")
-    if args.plot:
-        plot(result, args.out / "tuning.png")
-    if args.json:
-        print(record.to_json(result))
-    else:
-        show(result, Console())
+    report.publish("tuning", result, show, out=args.out, as_json=args.json, plot=plot if args.plot else None)
 
 
 def plan(args: TuningArguments) -> Config:
-    where = device.choose(args.device)
-    base = session.base_config(args.env_id, args.preset, args.device)
-    spec = envs.describe(base.env_id, base.env, raw_screens=where.type == "cuda")
+    base = settings.preset_base(args.env_id, args.preset, args.device)
     engine = dataclasses.replace(
-        base.engine,
+        base.config.engine,
         agents=args.agents,
-        max_agents=max(args.agents, args.max_agents or base.engine.agents),
+        max_agents=max(args.agents, args.max_agents or base.config.engine.agents),
         predictors=args.predictors,
         trainers=args.trainers,
         tune="on",
         tune_seconds=args.tune_seconds,
     )
-    return record.resolved(dataclasses.replace(base, engine=engine), spec, where)
+    return base.resolved(dataclasses.replace(base.config, engine=engine))
 
 
 def grid(space: Space) -> list[Setting]:
-    """1, 2, 4 and so on of each, and the most; of agents from 2 on."""
+    """1, 2, 4 and so on of each number, and its maximum; agents from 2 on."""
     agents, predictors, trainers = (doubling(levels[-1]) for levels in space.levels)
     return [Setting(a, p, t) for a in agents if a > 1 or len(agents) == 1 for p in predictors for t in trainers]
 
 
+def tune_and_sweep(args: TuningArguments, config: Config) -> tuple[Setting, list[Compared]]:
+    """The tuner's last setting, and the grid measured next to it in the same run."""
+    each = 2 * (args.seconds + live.settling(args.seconds))
+    found: list[Compared] = []
+    with live.running(config) as run:
+        points = grid(run.system.space)
+        turns = len(points) + args.repeats * min(_FINALISTS, len(points))
+        with PhaseBar([live.expected_start(config) + 60.0 * args.minutes, *[each] * turns]) as bar:
+            bar.begin("tuning")
+            tuned = tune(run, config, args.out / "tuning.csv", args.minutes, bar)
+            bar.say(f"The tuner's setting is {tuned}.")
+            for one in sweep(run, tuned, points, args.seconds, args.repeats, bar):
+                found.append(one)
+                row = {"turn": len(found), **one.setting._asdict(), **vars(one), "ratio": one.ratio}
+                record.append_csv(args.out / "sweep.csv", _COLUMNS, row, first=len(found) == 1)
+                bar.say(f"{one.setting}: {number(one.tps)} TPS, {one.ratio:.3f} times the tuner's")
+    return tuned, found
+
+
 def tune(run: LiveRun, config: Config, path: Path, minutes: float, bar: PhaseBar) -> Setting:
-    """Lets the tuner work as in a run of `ga3c train`, with a record a second, and gives what it has accepted."""
+    """Lets the tuner work as in `ga3c train`, with a snapshot a second. Returns the setting that it accepted."""
     path.unlink(missing_ok=True)
     followed = tuning.start(run.system, config, path, 0)
     if followed is None:
@@ -164,33 +151,34 @@ def tune(run: LiveRun, config: Config, path: Path, minutes: float, bar: PhaseBar
 
 
 def sweep(
-    run: LiveRun, tuned: Setting, settings: Sequence[Setting], seconds: float, repeats: int, bar: PhaseBar
-) -> Iterator[Beside]:
-    """Each setting between two measurements of the tuner's, which serve its neighbours too; then the best again."""
+    run: LiveRun, tuned: Setting, points: Sequence[Setting], seconds: float, repeats: int, bar: PhaseBar
+) -> Iterator[Compared]:
+    """Measures each setting between two measurements of the tuner's setting, which it shares with its neighbours; then
+    the fastest again."""
     before = run.measure(tuned, seconds).tps
 
-    def measure(some: Sequence[Setting], title: str) -> Iterator[Beside]:
+    def measure(some: Sequence[Setting], title: str) -> Iterator[Compared]:
         nonlocal before
         for setting in some:
             bar.begin(f"{title}: {setting}")
             tps = run.measure(setting, seconds, bar.left).tps
             after = run.measure(tuned, seconds).tps
-            yield Beside(setting, tps, (before + after) / 2)
+            yield Compared(setting, tps, (before + after) / 2)
             before = after
 
     first = []
-    for one in measure(settings, "sweep"):
+    for one in measure(points, "sweep"):
         first.append(one)
         yield one
     finalists = [one.setting for one in sorted(first, key=lambda one: -one.ratio)[:_FINALISTS]]
     for repeat in range(1, repeats + 1):
-        yield from measure(finalists, f"the best again ({repeat} of {repeats})")
+        yield from measure(finalists, f"the fastest again ({repeat} of {repeats})")
 
 
-def judged(tuned: Setting, found: Sequence[Beside]) -> dict[str, Any]:
-    """How the tuner's setting compares with the best of the grid. Of those that were measured again the first time
-    does not count, since it is what they were chosen by."""
-    trials: dict[Setting, list[Beside]] = {}
+def judged(tuned: Setting, found: Sequence[Compared]) -> dict[str, Any]:
+    """Compares the tuner's setting with the best of the grid. The first measurement of a setting that was measured
+    again does not count, since the setting was chosen by it."""
+    trials: dict[Setting, list[Compared]] = {}
     for one in found:
         trials.setdefault(one.setting, []).append(one)
     trials = {setting: some[1:] or some for setting, some in trials.items()}
@@ -217,56 +205,15 @@ def judged(tuned: Setting, found: Sequence[Beside]) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    console.print(f"[bold]{result['env']}[/bold]: the tuner beside a sweep (N_A/N_P/N_T)", highlight=False)
-    console.print(machine.summary(result["machine"]), style="dim", highlight=False)
-    table = Table(show_edge=False, pad_edge=False)
-    for title in ("setting", "TPS", "of the tuner's beside it", "times"):
-        table.add_column(title, justify="right" if title != "setting" else "left", no_wrap=True)
+    title = f"[bold]{result['env']}[/bold]: the tuner compared with a sweep (N_A/N_P/N_T)"
+    report.head(console, title, result["machine"])
+    table = report.table("setting", "TPS", "relative to the tuner's", "times measured")
     for row in result["grid"]:
-        name = "/".join(str(row[field]) for field in Setting._fields)
-        table.add_row(name, number(row["tps"]), cells.mean_cell(row["ratios"]), str(row["trials"]))
+        table.add_row(report.setting_name(row), number(row["tps"]), cells.mean_cell(row["ratios"]), str(row["trials"]))
     console.print(table)
     tuned, best = ("/".join(map(str, result[name])) for name in ("tuned", "best"))
     console.print(
-        f"After {result['minutes']:g} minutes the tuner had {tuned}: {cells.share(result['of_best'])} of the best "
-        f"of the grid, {best}.",
+        f"After {result['minutes']:g} minutes the tuner's setting was {tuned}, with {cells.share(result['of_best'])} "
+        f"of the TPS of the grid's best, {best}.",
         highlight=False,
     )
-
-
-def plot(result: dict[str, Any], path: Path) -> None:
-    """The tuner's windows over time, and what the grid reached beside its last setting."""
-    windows, rows = result["windows"], result["grid"]
-    figure = picture.make(11.0, 5.0)
-    over_time, grid_chart = figure.subplots(1, 2, width_ratios=(3, 2))
-    minutes = [float(row["seconds"]) / 60 for row in windows]
-    over_time.plot(
-        minutes, [float(row["tps"]) for row in windows], "o", color=picture.COLOURS[0], label="TPS of a window"
-    )
-    over_time.set_ylabel("TPS")
-    over_time.set_ylim(bottom=0)
-    over_time.set_xlabel("minutes")
-    beside = over_time.twinx()
-    for colour, name in enumerate(Setting._fields, 1):
-        values = [int(row[f"accepted_{name}"]) for row in windows]
-        style = "--" if name == "trainers" else "-"  # where both are the same, both are seen
-        label = f"N_{name[0].upper()} accepted"
-        beside.step(minutes, values, style, where="post", color=picture.COLOURS[colour], label=label)
-    beside.set_yscale("log", base=2)
-    places = [2**n for n in range(int(max(row["agents"] for row in rows)).bit_length())]
-    beside.set_yticks(places, labels=[str(place) for place in places])
-    handles = [line for chart in (over_time, beside) for line in chart.get_lines()]
-    over_time.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, fontsize="x-small", frameon=False
-    )
-    last_first = rows[::-1]
-    names = ["/".join(str(row[field]) for field in Setting._fields) for row in last_first]
-    grid_chart.barh(names, [row["ratio"] for row in last_first], color=picture.COLOURS[0])
-    grid_chart.axvline(1.0, color="black", lw=1)
-    grid_chart.set_xlabel(f"TPS, of the tuner's {'/'.join(map(str, result['tuned']))} beside it")
-    grid_chart.tick_params(axis="y", labelsize="x-small")
-    picture.tidy(over_time, grid="y")
-    picture.tidy(grid_chart, grid="x")
-    title = f"{result['env']}, preset {result['preset']}: the tuner has {cells.share(result['of_best'])} of the best"
-    picture.head(figure, title, machine.summary(result["machine"]))
-    picture.save(figure, path)

@@ -1,11 +1,11 @@
-"""The examination: reads the machine, judges it, measures if it can train, and suggests. It never raises by itself."""
+"""The examination: reads the machine, judges it, measures it if it can train, and suggests settings. It raises no error
+of its own."""
 
 import dataclasses
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ga3c.bottleneck import Bottleneck
 from ga3c.config import Config, DeviceName
 from ga3c.doctor import facts as reading
 from ga3c.doctor import findings as judging
@@ -13,24 +13,25 @@ from ga3c.doctor.advice import Suggestion, suggest
 from ga3c.doctor.facts import Facts
 from ga3c.doctor.findings import Finding, Needs
 from ga3c.errors import UserError
+from ga3c.metrics.bottleneck import Bottleneck
 
-if TYPE_CHECKING:  # it imports torch, without which this command has something to say too
+if TYPE_CHECKING:  # it imports torch, and this command must also work without torch
     from ga3c.doctor.measuring import Measured
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that was found out."""
+    """The result of the examination."""
 
     env_id: str
     device: str
-    """cpu or cuda: where a run would go."""
+    """cpu or cuda: the device that a run would use."""
     facts: Facts
     findings: tuple[Finding, ...]
-    """The worst first."""
+    """The most serious first."""
     measured: "Measured | None"
     suggestion: Suggestion | None
-    """None where nothing can be trained."""
+    """None if nothing can be trained."""
 
     @property
     def can_train(self) -> bool:
@@ -57,7 +58,7 @@ class Report:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The run that would be started here."""
+    """The run that `ga3c train` would start here."""
 
     config: Config | None
     needs: Needs
@@ -65,7 +66,7 @@ class _Plan:
 
 
 def examine(env_id: str, device: DeviceName, seconds: float) -> Report:
-    """With `seconds` 0, or where something must be repaired first, nothing is measured."""
+    """Examines the machine. It measures nothing if `seconds` is 0 or something must be repaired first."""
     facts = reading.gather()
     works = facts.torch is not None and facts.torch.sees_gpu and facts.torch.problem is None
     chosen: DeviceName = "cuda" if works and device != "cpu" else "cpu"
@@ -89,22 +90,23 @@ def examine(env_id: str, device: DeviceName, seconds: float) -> Report:
 
 
 def _plan(env_id: str, chosen: DeviceName) -> _Plan:
-    """The preset's settings for an environment, and what they take; a finding where there can be no such run."""
+    """The preset's settings for an environment and what they need, or a finding if there can be no such run."""
     try:
-        from ga3c import device, envs, session
-        from ga3c.agents.slots import Slots
-        from ga3c.bench import record
+        from ga3c.agents.slots import SlotPlan
+        from ga3c.bench import settings
 
-        config = session.base_config(env_id, "fast", chosen)
-        where = device.choose(chosen)
-        spec = envs.describe(env_id, config.env, raw_screens=where.type == "cuda")
-        config = record.resolved(config, spec, where)
+        base = settings.preset_base(env_id, "fast", chosen)
+        config, spec = base.resolved(base.config), base.spec
         engine = config.engine
-        shared = Slots.size(engine.agents, engine.workers, spec.frame_shape, spec.frame_dtype)
+        shared = SlotPlan.of(spec, agents=engine.agents, workers=engine.workers).size
         return _Plan(config, Needs(chosen, engine.agents, engine.workers, shared), None)
     except Exception as error:
-        # An environment is other people's code, and an installation may be broken in any way.
+        # Environments are code of other people, and an installation may be broken in any way.
         is_told = isinstance(error, UserError)
         problem = str(error).rstrip(".") if is_told else f"{env_id} cannot be trained: {type(error).__name__}: {error}"
-        remedy = "`ga3c envs` lists what can be trained here" if is_told else "repair or reinstall what it names"
+        remedy = (
+            "`ga3c envs` lists the environments that can be trained here"
+            if is_told
+            else "reinstall what the error names"
+        )
         return _Plan(None, Needs(chosen), Finding("repair", "environment", problem, remedy))

@@ -1,4 +1,4 @@
-"""What this machine has, read once. Nothing here raises: what cannot be read is kept with the reason."""
+"""What this machine has, read once. Nothing here raises: a fact that cannot be read is noted with the reason."""
 
 import contextlib
 import importlib.metadata
@@ -14,68 +14,69 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ga3c import machine, nvml
+from ga3c import machine
 from ga3c.doctor.requirements import Package, Ranges, read_ranges
+from ga3c.machine import nvml
 
 T = TypeVar("T")
 
 _CGROUP = Path("/sys/fs/cgroup")
 _NO_LIMIT = 2**60
-"""Bytes from which on a limit means that there is none."""
+"""Bytes. A limit of this size or more means no limit."""
 
 
 @dataclass(frozen=True)
 class Torch:
-    """torch as it is installed, and what it makes of the GPU."""
+    """The installed torch, and whether it can use the GPU."""
 
     version: str
     cuda: tuple[int, int] | None
-    """The CUDA that it was built for; None for a build without."""
+    """The CUDA version that it was built for; None for a build without CUDA."""
     sees_gpu: bool
     problem: str | None
-    """Why the GPU that it sees cannot be used, if it cannot."""
+    """Why the GPU that it sees cannot be used; None if it can."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU that a run would take."""
+    """The GPU that a run would use."""
 
     name: str
     memory_mb: float
     free_mb: float
     capability: tuple[int, int] | None
-    """Its compute capability, by which kernels are built."""
+    """Its compute capability, which kernels are built for."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The machine. Sizes are in bytes; infinite or NaN where there is no limit or it cannot be known."""
+    """The machine. Sizes are in bytes; infinite without a limit, NaN if unknown."""
 
     system: str
     python: str
     processor: str
     cores: int
-    """Those that this process may use."""
+    """Cores that this process may use."""
     cores_there: int
-    """Those that the machine has."""
+    """Cores of the machine."""
     core_quota: float
-    """Cores' worth of time that a container may use."""
+    """CPU time that the container may use, in cores."""
     load: float
-    """Processes that wanted to run in the last minute, on average."""
+    """Load average of the last minute: processes that were running or ready to run."""
     bf16: bool
     """Whether the processor has instructions for bfloat16."""
     memory: float
     memory_free: float
-    """What can still be allocated, within a container's limit."""
+    """Memory that can still be allocated, within the container's limit."""
     shared_free: float
-    """What agents and predictors can share: memory, or where there is no memfd, the folder for temporary files."""
+    """Free space for shared memory: memory, or the folder for temporary files on a system without memfd."""
     dev_shm: float
     """Size of /dev/shm."""
     dev_shm_free: float
     open_files: float
-    """How many this process may have."""
+    """The limit for this process."""
     processes: float
-    """How many, threads included, this user or container may have."""
+    """The limit of processes and threads for this user or container."""
     folder_writable: bool
     """Whether runs can be written under the current folder."""
     disk_free: float
@@ -85,17 +86,17 @@ class Facts:
     triton: bool
     compiler: str | None
     roms: int | None
-    """Games that ale-py can load; None where it cannot be asked."""
+    """Games that ale-py can load; None if unknown."""
     packages: tuple[Package, ...]
-    """What this package depends on, with the range it names."""
+    """The dependencies of this package."""
     python_range: str
     python_fits: bool
     unread: tuple[str, ...]
-    """What could not be found out, and why."""
+    """Facts that could not be read, and why."""
 
 
 class _Reader:
-    """Reads one thing after another, and notes what fails."""
+    """Reads facts, and notes those that fail."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []
@@ -104,28 +105,28 @@ class _Reader:
         try:
             return read()
         except Exception as error:
-            # A broken installation may raise anything, and that is what people want to be told.
+            # A broken installation may raise anything, and the report must name it.
             self.unread.append(f"{what}: {type(error).__name__}: {error}")
             return otherwise
 
 
 def gather() -> Facts:
-    """Reads all of it. torch is imported for it, which takes seconds."""
+    """Reads all facts. It imports torch, which takes seconds."""
     read = _Reader()
     torch = read("torch", _torch, None)
     memory = read("memory", lambda: float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), math.nan)
-    free = min(read("free memory", _available, math.inf), read("the limit of memory", _group_free, math.inf))
+    free = min(read("free memory", _available, math.inf), read("the memory limit", _group_free, math.inf))
     shm = read("/dev/shm", lambda: _filesystem(Path("/dev/shm")), (math.nan, math.nan))
-    ranges = read("the ranges of versions", read_ranges, Ranges((), "", True))
+    ranges = read("the version ranges", read_ranges, Ranges((), "", True))
     return Facts(
         system=read("the system", lambda: platform.platform(terse=True), "unknown"),
         python=platform.python_version(),
         processor=read("the processor", lambda: machine.cpu_model() or "unknown processor", "unknown processor"),
         cores=read("the cores", machine.num_cores, 1),
         cores_there=os.cpu_count() or 1,
-        core_quota=read("the limit of processor time", machine.core_quota, math.inf),
+        core_quota=read("the CPU time limit", machine.core_quota, math.inf),
         load=read("the load", lambda: os.getloadavg()[0], math.nan),
-        bf16=read("the processor's instructions", machine.multiplies_bf16, False),
+        bf16=read("the CPU's instructions", machine.multiplies_bf16, False),
         memory=memory,
         memory_free=free,
         shared_free=free if hasattr(os, "memfd_create") else read("temporary files", _temporary_free, math.inf),
@@ -149,14 +150,15 @@ def gather() -> Facts:
 
 
 def _torch() -> Torch | None:
-    """torch may be missing, which the list of packages tells; what else keeps it from being imported is raised."""
+    """None if torch is not installed, which the list of packages shows. Any other reason why it cannot be imported is
+    raised."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         importlib.metadata.version("torch")
         import torch
 
         built = torch.version.cuda
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an old driver is warned of, which a finding says better
+            warnings.simplefilter("ignore")  # torch warns of an old driver; a finding explains it better
             sees = torch.cuda.is_available()
         cuda = None if built is None else version_pair(built)
         return Torch(str(torch.__version__), cuda, sees, _try_gpu() if sees else None)
@@ -164,7 +166,7 @@ def _torch() -> Torch | None:
 
 
 def _try_gpu() -> str | None:
-    """Why the GPU does not compute, if it does not: too old a one for this torch, or one that is full."""
+    """Why the GPU cannot compute, such as no kernels for it in this torch or no free memory; None if it can."""
     import torch
 
     try:
@@ -196,14 +198,14 @@ def version_pair(text: str) -> tuple[int, int]:
 
 
 def _available() -> float:
-    from ga3c.agents.slots import available_memory
+    from ga3c.machine.memory import available_memory
 
     free = available_memory()
     return math.inf if free >= _NO_LIMIT else float(free)
 
 
 def _group_free() -> float:
-    """What a control group leaves of its memory."""
+    """Memory that is left within the control group's limit."""
     limit = _group_words("memory.max") or _group_words("memory/memory.limit_in_bytes")
     used = _group_words("memory.current") or _group_words("memory/memory.usage_in_bytes")
     if not limit or not used or limit[0] == "max" or int(limit[0]) >= _NO_LIMIT:
@@ -218,7 +220,7 @@ def _most_processes() -> float:
 
 
 def _group_words(name: str) -> list[str]:
-    """What a file of this process's control group says; nothing where there is no such file."""
+    """The words in a file of this process's control group; none if the file does not exist."""
     with contextlib.suppress(OSError):
         return (_CGROUP / name).read_text(encoding="ascii").split()
     return []
@@ -230,7 +232,7 @@ def _limit(kind: int) -> float:
 
 
 def _filesystem(path: Path) -> tuple[float, float]:
-    """Its size and what is free of it; NaN where there is none."""
+    """Size and free space of a file system; NaN if it does not exist."""
     if not path.exists():
         return math.nan, math.nan
     usage = shutil.disk_usage(path)
@@ -242,7 +244,7 @@ def _temporary_free() -> float:
 
 
 def _runs() -> Path:
-    """Where runs are written unless --out says otherwise."""
+    """The folder that runs are written below without --out."""
     return Path("runs") if Path("runs").is_dir() else Path()
 
 

@@ -1,4 +1,4 @@
-"""What this package depends on, and which of it is installed in which version."""
+"""The dependencies of this package, and their installed versions."""
 
 import importlib.metadata
 import platform
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# `packaging` is imported where it is used, since it is a dependency like those that are looked up.
+# `packaging` is imported where it is used, since it may be missing like any other dependency.
 
 _LEFT_OUT = "dev"
-"""The extra that only people who change this package need."""
+"""The extra that only developers of this package need."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,17 @@ class Package:
 
     name: str
     wanted: str
-    """The range of versions, as pyproject.toml writes it."""
+    """The range of versions, as in pyproject.toml."""
     installed: str | None
     fits: bool
-    """Whether it is installed, and within the range."""
+    """Whether it is installed with a version in the range."""
     extra: str = ""
-    """The extra that asks for it; empty for what is always needed."""
+    """The extra that it belongs to; empty for a dependency that is always needed."""
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """All dependencies, and the versions of Python that will do."""
+    """All dependencies, and the range of Python versions."""
 
     packages: tuple[Package, ...]
     python: str
@@ -37,7 +37,7 @@ class Ranges:
 
 
 def read_ranges() -> Ranges:
-    """From pyproject.toml where this is a checkout, and else from what was installed."""
+    """Reads pyproject.toml in a checkout, and else the metadata of the installed package."""
     from packaging.specifiers import SpecifierSet
 
     project = Path(__file__).parents[2] / "pyproject.toml"
@@ -54,7 +54,7 @@ def read_ranges() -> Ranges:
 
 
 def _installed_requirements() -> Iterator[tuple[str, str]]:
-    """Each with its extra, which is a marker there: `matplotlib>=3.8; extra == "bench"`."""
+    """Each requirement with its extra, which the metadata has as a marker: `matplotlib>=3.8; extra == "bench"`."""
     from packaging.requirements import Requirement
 
     extras = importlib.metadata.metadata("ga3c").get_all("Provides-Extra") or []

@@ -1,4 +1,4 @@
-"""Atari games on the emulator itself: no wrapper stands between an agent and ALE at step time."""
+"""Atari games, stepped on the emulator (ALE) without Gymnasium's wrappers."""
 
 import functools
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ga3c.config import EnvConfig
 from ga3c.envs import screens
-from ga3c.envs.spec import EnvSpec, Frame, Transition
+from ga3c.envs.layout import Layout
+from ga3c.envs.spec import Action, ActionSpec, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
 FRAMES_PER_SECOND = 60.0
@@ -27,15 +28,15 @@ class Game(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A moment at which an episode may begin."""
+    """A state of the emulator in which an episode may begin."""
 
     state: ale_py.ALEState
     screen: NDArray[np.uint8]
-    """Palette bytes [h, w]. The emulator's own screen is stale from restoring a state until the next frame."""
+    """Palette bytes [h, w]. After a state is restored, the emulator still shows the old screen until it steps."""
 
 
 def is_atari(entry_point: object, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a registered environment is a game of ALE shown as pictures (memory dumps are left to Gymnasium)."""
+    """Whether a registered environment is an ALE game with pictures. (Games seen as RAM go through Gymnasium.)"""
     return str(entry_point).startswith("ale_py") and "game" in kwargs and kwargs.get("obs_type") != "ram"
 
 
@@ -50,36 +51,36 @@ def has_rom(name: str) -> bool:
         return False
 
 
-def describe(env_id: str, game: Game, config: EnvConfig, raw_screens: bool) -> EnvSpec:
+def describe(
+    env_id: str, game: Game, config: EnvConfig, raw_screens: bool, env_args: Mapping[str, Any] | None = None
+) -> EnvSpec:
     if not has_rom(game.name):
-        raise UserError(f"{env_id} needs the ROM {game.name}.bin, which ale-py does not have; reinstall ale-py.")
+        raise UserError(f"{env_id} needs the ROM {game.name}.bin, which this ale-py lacks; reinstall ale-py.")
     ale = _load(game, sticky=0.0, seed=0)
     return EnvSpec(
         id=env_id,
+        args=env_args or {},
         source="atari",
-        frame_shape=(2, *ale.getScreenDims()) if raw_screens else (screens.SIZE, screens.SIZE),
-        frame_dtype="uint8",
-        observation_shape=(config.stack, screens.SIZE, screens.SIZE),
+        layout=Layout.picture((screens.SIZE, screens.SIZE), background=_background(ale)),
         stack=config.stack,
-        num_actions=len(_actions(ale, config)),
+        action=ActionSpec.discrete(len(_actions(ale, config))),
         frames_per_step=config.frame_skip,
-        raw_screens=raw_screens,
         frame_rate=FRAMES_PER_SECOND,
-        background=_background(ale),
+        screen=ale.getScreenDims() if raw_screens else None,
     )
 
 
 def _background(ale: ale_py.ALEInterface) -> int:
-    """The commonest grey of the screen a second into a game that has just been loaded."""
+    """The most common grey on the screen one second into a game."""
     for _ in range(int(FRAMES_PER_SECOND)):
         ale.act(ale_py.Action.NOOP)
     return int(np.bincount(ale.getScreenGrayscale().ravel()).argmax())
 
 
 class AtariEnvironment:
-    """One game. Frames are 84 x 84 greys, or the two last screens in palette bytes for the device to make them from."""
+    """One game. A frame is 84 x 84 greys, or with `raw_screens` the two last screens in palette bytes."""
 
-    def __init__(self, game: Game, config: EnvConfig, raw_screens: bool, seed: int, render: bool) -> None:
+    def __init__(self, game: Game, config: EnvConfig, *, raw_screens: bool, seed: int, render: bool) -> None:
         self._ale = _load(game, config.sticky, seed)
         self._actions = _actions(self._ale, config)
         self._game = game
@@ -94,25 +95,25 @@ class AtariEnvironment:
         self._lives = 0
         self._render = render
         self._pictures: list[NDArray[np.uint8]] = []
-        """All emulated frames of the last step in colour, if somebody is to see them."""
+        """All emulated frames of the last step in colour, if they are rendered."""
 
     def reset(self, out: Frame) -> None:
         starts = _starts(self._game, self._config.noop_max)
         start = starts[self._random.integers(len(starts))]
-        # 0.03 ms, against 5 ms and more for reset_game and the no-ops.
+        # Takes 0.03 ms; reset_game and the no-ops would take 5 ms or more.
         self._ale.restoreState(start.state)
         self._frames = 0
         self._lives = self._ale.lives()
         if self._render:
             self._pictures = [screens.colour_table(self._height)[start.screen]]
         if self._raw:
-            out[...] = start.screen  # both screens alike
+            out[...] = start.screen  # as both screens
         else:
             np.take(screens.grey_table(self._height), start.screen, out=self._newer)
             self._shrinker.shrink(self._newer, out)
 
-    def step(self, action: int, out: Frame) -> Transition:
-        ale, joystick = self._ale, self._actions[action]
+    def step(self, action: Action, out: Frame) -> Transition:
+        ale, joystick = self._ale, self._actions[int(action)]
         frames = min(self._config.frame_skip, self._config.max_frames - self._frames)
         reward, over, paired = 0, False, False
         self._pictures = []
@@ -136,7 +137,7 @@ class AtariEnvironment:
         return self._pictures
 
     def close(self) -> None:
-        """Nothing to do: the emulator lives and dies with the object."""
+        """Nothing to do: the emulator is freed with the object."""
 
     def _see_older(self, out: Frame) -> None:
         if self._raw:
@@ -145,7 +146,8 @@ class AtariEnvironment:
             self._ale.getScreenGrayscale(self._older)
 
     def _see_newer(self, out: Frame, paired: bool) -> None:
-        """Writes the frame: of two screens (games flicker, drawing a sprite every other time), or of the last alone."""
+        """Writes the frame, from two screens because games draw some sprites only every other time, or from the last
+        screen alone."""
         if self._raw:
             self._ale.getScreen(out[1])
             if not paired:
@@ -170,7 +172,7 @@ def _load(game: Game, sticky: float, seed: int) -> ale_py.ALEInterface:
     if game.difficulty is not None:
         ale.setDifficulty(game.difficulty)
     if game.mode is not None or game.difficulty is not None:
-        ale.reset_game()  # both take effect with the next game
+        ale.reset_game()  # mode and difficulty take effect with the next game
     return ale
 
 
@@ -180,10 +182,9 @@ def _actions(ale: ale_py.ALEInterface, config: EnvConfig) -> list[ale_py.Action]
 
 @functools.cache
 def _starts(game: Game, noop_max: int) -> tuple[Start, ...]:
-    """The moments after 0 to `noop_max` no-ops, recorded once for all environments of this process that play the game.
+    """The states after 0 to `noop_max` no-ops, recorded once for all environments of this process that play the game.
 
-    They come from an emulator of their own, so that recording them uses up no environment's random numbers; restored
-    states hold none.
+    A separate emulator records them, so that no environment's random numbers are used up. States contain none.
     """
     ale = _load(game, sticky=0.0, seed=0)
     starts: list[Start] = []

@@ -1,4 +1,4 @@
-"""Which environments exist: the ids a person may ask for, and what they may have meant."""
+"""Which environments exist, and suggestions for ids that do not."""
 
 import difflib
 import fnmatch
@@ -8,11 +8,12 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ga3c.envs import own
 from ga3c.errors import UserError
 
 
 class Registered(Protocol):
-    """What is read of a Gymnasium registration."""
+    """The used fields of a Gymnasium registration."""
 
     id: str
     namespace: str | None
@@ -29,15 +30,15 @@ class CatalogEntry:
     id: str
     kind: Literal["atari", "gym"]
     note: str
-    """What it needs before it can be made; empty when nothing is missing."""
+    """The package it still needs; empty where nothing is missing."""
 
 
-# Gymnasium's own environments whose actions are continuous, by entry point, so that none has to be constructed.
+# Gymnasium's own environments with continuous actions, by entry point, so that none has to be constructed.
 _CONTINUOUS = re.compile(
     r"gymnasium\.envs\.(mujoco|box2d\.(bipedal_walker|car_racing)"
     r"|classic_control\.(pendulum|continuous_mountain_car)|phys2d\.pendulum)\b"
 )
-# Package that an entry point imports, and how to get it.
+# By entry point: the package that it imports, and the command that installs it.
 _EXTRAS = {
     "gymnasium.envs.box2d": ("Box2D", 'pip install swig "gymnasium[box2d]"'),
     "gymnasium.envs.phys2d": ("jax", 'pip install "gymnasium[jax]"'),
@@ -46,24 +47,38 @@ _EXTRAS = {
 
 
 def find(env_id: str) -> Registered:
-    """The registration of an id; `module:Env-v0` imports the module first, as Gymnasium does."""
+    """The registration of an id. MODULE:ID imports the module first, as Gymnasium does; MODULE:NAME may also be a class
+    or function in it."""
+    if env_id.startswith(own.PREFIX):
+        return _unregistered(env_id, own.find(env_id))
     module, colon, name = env_id.rpartition(":")
     specs = _registry()
     if colon:
         try:
             importlib.import_module(module)
         except Exception as error:
-            # The module is the person's own code, and may raise anything.
+            # The module is the user's own code and may raise anything.
             raise UserError(f"{env_id}: importing {module!r} failed: {type(error).__name__}: {error}.") from error
     if name in specs:
         return specs[name]
+    if colon and callable(factory := own.attribute(module, name)):
+        return _unregistered(env_id, factory)
     near = suggest(name)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists the known ones."
+    hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists all ids."
     raise UserError(f"No environment is called {env_id!r}; {hint}")
 
 
+def _unregistered(env_id: str, factory: own.Factory) -> Registered:
+    """A registration for a class or function, which Gymnasium's registry does not have."""
+    from gymnasium.envs.registration import EnvSpec
+
+    spec: Any = EnvSpec(id=env_id.rpartition(":")[2].rpartition(".")[2], entry_point=factory)
+    registered: Registered = spec
+    return registered
+
+
 def suggest(env_id: str) -> list[str]:
-    """At most three registered ids whose names are near to `env_id`, nearest first, each in its newest version."""
+    """At most three registered ids with names similar to `env_id`, most similar first, each in its newest version."""
     newest = _newest(_usable(), key=lambda spec: spec.name.lower())
     by_name = {spec.name.lower(): spec.id for spec in newest}
     wanted = re.sub(r"-v\d+$", "", env_id.rpartition("/")[2].strip().lower())
@@ -73,9 +88,9 @@ def suggest(env_id: str) -> list[str]:
 
 
 def list_ids(pattern: str | None) -> list[CatalogEntry]:
-    """Ids that can be trained on, by a part of the id or a glob, in upper or lower case.
+    """Ids that can be trained on and match a part of an id or a glob, in upper or lower case.
 
-    Only the newest version of each, unless the pattern names a version or nothing newest answers to it.
+    Only the newest version of each is listed, unless the pattern names a version or matches older versions alone.
     """
     specs = [spec for spec in _usable() if not _is_continuous(spec)]
     newest = [spec for spec in _newest(specs, key=_family) if _matches(spec.id, pattern)]
@@ -93,12 +108,12 @@ def _registry() -> dict[str, Registered]:
 
 
 def _usable() -> list[Registered]:
-    """Registrations that are not just a farewell: Gymnasium keeps ids of moved environments, which only raise."""
+    """Registrations that can be made. Gymnasium keeps ids of environments that moved away, which only raise."""
     return [s for s in _registry().values() if not getattr(s.entry_point, "__name__", "").startswith("_raise_")]
 
 
 def _family(spec: Registered) -> Hashable:
-    """What versions are counted within; for Atari the game, whose ids from before the ALE/ names are older versions."""
+    """What all versions of an environment share. For Atari it is the game: ids without ALE/ are older versions."""
     return spec.kwargs["game"] if _kind(spec) == "atari" else (spec.namespace, spec.name)
 
 
@@ -112,7 +127,7 @@ def _newest(specs: Iterable[Registered], key: Callable[[Registered], Hashable]) 
 
 
 def _age(spec: Registered) -> tuple[int, int]:
-    """Greater is newer; among equals the plainest name counts."""
+    """Greater is newer; of equal versions the shortest id counts as newest."""
     return spec.version or 0, -len(spec.id)
 
 

@@ -1,4 +1,4 @@
-"""The pixels of the Atari 2600: palette bytes to colours and greys, and area resizing to what the network sees.
+"""The pixels of the Atari 2600: palette bytes to colours and greys, and area resizing to 84 x 84.
 
 The same arithmetic runs in the agents (`Shrinker`) and on the device: grey by `grey_table`, maximum of the two last
 screens, `area_weights(h, 84) @ grey @ area_weights(w, 84).T`, plus `ROUNDING`, floor.
@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIZE = 84
-"""Side of the picture the network sees (DQN, 2015)."""
+"""Side of the pictures that the network gets (DQN, 2015)."""
 
 ROUNDING = 0.5 + 1 / 400
-"""Added before the floor, to round to nearest. An area mean of a 210 x 160 screen is a multiple of 1/200, so exact
-halves are common; half of that more keeps every sum clear of the edge, where float32 errors would decide."""
+"""Added before the floor, to round to the nearest grey. An area mean of a 210 x 160 screen is a multiple of 1/200, so
+exact halves are common. The additional 1/400 keeps float32 errors from deciding how a half is rounded."""
 
 PAL_HEIGHT = 250
-"""Height of the screens of games made for European televisions, which have other colours under the same bytes."""
+"""Screen height of games for European televisions (PAL), whose palette has other colours."""
 
-# The emulator's colours, one row per hue and eight brightnesses in each, for the even palette bytes. There is no call
-# to ask for them; a test compares them with what the emulator shows.
+# The emulator's colours for the even palette bytes: one row per hue, with eight brightnesses. The emulator has no call
+# that returns them; a test compares them with its screens.
 _NTSC = """
     000000 4a4a4a 6f6f6f 8e8e8e aaaaaa c0c0c0 d6d6d6 ececec
     484800 69690f 86861d a2a22a bbbb35 d2d240 e8e84a fcfc54
@@ -66,8 +66,8 @@ def _tables(height: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     luma = np.floor(even @ np.array([0.2989, 0.5870, 0.1140]) + 0.5).astype(np.uint8)
     grey, colour = np.zeros(256, np.uint8), np.empty((256, 3), np.uint8)
     grey[0::2], colour[0::2] = luma, even
-    # Odd bytes are shown where a European television would lose the colour. The emulator's colour for them is the grey
-    # of the byte below; its grey is, by a quirk, the blue of the byte above. Both are followed, to see the same pixels.
+    # Odd bytes stand for pixels where a European television loses the colour. The emulator's colour for such a byte is
+    # the grey of the byte below it; its grey is, by a quirk, the blue of the byte above. Both are reproduced here.
     colour[1::2] = luma[:, None]
     grey[1:255:2] = even[1:, 2]
     grey.flags.writeable = colour.flags.writeable = False
@@ -85,12 +85,12 @@ def colour_table(height: int) -> NDArray[np.uint8]:
 
 
 GREY = grey_table(210)
-"""The greys of nearly all games; those `PAL_HEIGHT` high have others: `grey_table` knows."""
+"""The greys of all games but those of `PAL_HEIGHT`; `grey_table` has both."""
 
 
 @functools.cache
 def area_weights(source: int, target: int) -> NDArray[np.float32]:
-    """How much each of `source` pixels counts for each of `target` wider ones: [target, source], rows sum to 1."""
+    """The weight of each of `source` pixels in each of `target` wider ones: [target, source], rows sum to 1."""
     edges = np.arange(target + 1) * source / target
     pixels = np.arange(source)
     cover = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
@@ -100,12 +100,12 @@ def area_weights(source: int, target: int) -> NDArray[np.float32]:
 
 
 class Shrinker:
-    """Area resizing to 84 x 84 with buffers of its own, so that a step allocates nothing."""
+    """Area resizing to 84 x 84 with preallocated buffers."""
 
     def __init__(self, height: int, width: int) -> None:
         self._periodic = (height, width) == (210, 160)
-        # Each product stays below 2**18 multiplications, where OpenBLAS begins to use threads: these would take cores
-        # from the other agents.
+        # Each product has fewer than 2**18 multiplications. From there on OpenBLAS starts threads, which would take
+        # cores from other agents.
         if self._periodic:
             # 210 -> 84 repeats every 5 -> 2 rows with weights 2 2 1 | 1 2 2 fifths, 160 -> 84 every 40 -> 21 columns.
             self._columns = np.ascontiguousarray(area_weights(160, SIZE)[:21, :40].T) / np.float32(5)
@@ -139,5 +139,5 @@ class Shrinker:
 
 
 def shrink(grey: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    """Resizes `grey` [h, w] into `out` [84, 84], once; an agent keeps a `Shrinker`."""
+    """Resizes `grey` [h, w] into `out` [84, 84] once. An agent keeps a `Shrinker`."""
     Shrinker(*grey.shape).shrink(grey, out)

@@ -1,46 +1,91 @@
-"""What the rest of the system needs to know of an environment, and what an agent needs to do with one."""
+"""What the rest of the system knows of an environment, and the interface through which an agent plays it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ga3c.envs.layout import Dtype, Layout
+
 Frame = NDArray[Any]
+Action = NDArray[Any]
+"""One row, of the shape and dtype of the `ActionSpec`. Rows of shape () are arrays without dimensions or scalars."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class ActionSpec:
+    """What an action is: one row of numbers, which the environment turns into what it needs."""
+
+    kind: Literal["discrete"]
+    """Which head of the network chooses it."""
+    shape: tuple[int, ...]
+    """Of one row; () for a single number."""
+    dtype: Literal["int64", "float32"]
+    num: int
+    """How many actions a `discrete` one is chosen from."""
+    start: int = 0
+    """The environment's number of the first of them."""
+
+    @staticmethod
+    def discrete(num: int, start: int = 0) -> "ActionSpec":
+        """One of `num` actions, 0 to num - 1, which the environment counts from `start`."""
+        return ActionSpec(kind="discrete", shape=(), dtype="int64", num=num, start=start)
+
+    def for_environment(self, rows: Action) -> Action:
+        """Rows of actions as the environment takes them."""
+        return rows + self.start
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvSpec:
     """The shapes of an environment, without the environment."""
 
     id: str
-    """The Gymnasium id it was asked for by."""
+    """The Gymnasium id, or MODULE:NAME of a class or function."""
+    args: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The arguments that it is made with."""
     source: Literal["atari", "gym"]
     """`atari`: the emulator, driven directly; `gym`: any other Gymnasium environment."""
-    frame_shape: tuple[int, ...]
-    """What an agent writes into its slot at each step: [84, 84], two raw screens [2, 210, 160], or a vector [D]."""
-    frame_dtype: Literal["uint8", "float32"]
-    observation_shape: tuple[int, ...]
-    """What the network sees: [stack * C, H, W] (uint8) for pictures, [D] (float32) for vectors."""
+    layout: Layout
+    """What a frame consists of, as it is stored and as the network unpacks it."""
     stack: int
     """How many successive frames make one observation (1: no stacking)."""
-    num_actions: int
+    action: ActionSpec
     frames_per_step: int
     """Emulator frames behind one agent step (the frame skip); 1 outside Atari."""
-    raw_screens: bool
-    """Frames are palette screens, and the device makes them grey, takes the maximum and resizes."""
     frame_rate: float
-    """Pictures per second at the game's own speed, for showing it to people."""
-    background: int = 0
-    """The grey that most of a game's first picture has (Atari; 0 elsewhere)."""
+    """Pictures per second at the game's own speed."""
+    screen: tuple[int, ...] | None = None
+    """Height and width of raw screens, where agents send those and the device makes frames of them."""
+
+    @property
+    def raw_screens(self) -> bool:
+        """Whether agents send their two last palette screens, which the device makes grey, merges and resizes."""
+        return self.screen is not None
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """What an agent writes into its slot at each step: a frame, or two raw screens [2, H, W]."""
+        return self.layout.frame_shape if self.screen is None else (2, *self.screen)
+
+    @property
+    def frame_dtype(self) -> Dtype:
+        return self.layout.frame_dtype
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """What the network sees: [stack * C, H, W] for pictures, [D] for vectors."""
+        return self.layout.parts[0].stacked(self.stack)
 
     @property
     def is_picture(self) -> bool:
-        return len(self.observation_shape) == 3
+        return self.layout.is_picture
 
 
 class Transition(NamedTuple):
-    """What one agent step gave. The observation is not here: it was written where the caller asked."""
+    """The result of one agent step, except for the frame, which was written into the caller's memory."""
 
     reward: float
     """Unclipped."""
@@ -50,15 +95,15 @@ class Transition(NamedTuple):
 
 
 class Environment(Protocol):
-    """An environment that writes its frames straight into the caller's memory."""
+    """An environment that writes its frames into the caller's memory."""
 
     def reset(self, out: Frame) -> None:
         """Begins an episode and writes its first frame into `out`."""
 
-    def step(self, action: int, out: Frame) -> Transition:
-        """Acts once and writes the frame that follows into `out`, also when the episode ended with it."""
+    def step(self, action: Action, out: Frame) -> Transition:
+        """Acts once and writes the next frame into `out`, also the last frame of an episode."""
 
     def render(self) -> list[NDArray[np.uint8]]:
-        """The pictures a person would have seen since the last reset or step began, [H, W, 3] each."""
+        """The pictures [H, W, 3] that the last reset or step showed."""
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""The actor-critic loss of A3C, as the GA3C paper trains it, with what is done against policy lag."""
+"""The actor-critic loss of A3C, as the GA3C paper trains it, with its corrections for policy lag."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -8,13 +8,14 @@ from torch import Tensor
 from ga3c.config import LearnConfig
 from ga3c.learn.returns import n_step_returns
 from ga3c.learn.vtrace import vtrace
+from ga3c.metrics.stats import Measured
 
 
 class Loss(NamedTuple):
-    """0-dimensional tensors. Only `total` carries a gradient; the others are for people, as means per learned step."""
+    """0-dimensional tensors. Only `total` has a gradient; the others are reported, as means over the learned steps."""
 
     total: Tensor
-    """What is minimised, summed or averaged as the config asks."""
+    """The minimised loss, summed or averaged as the config asks."""
     policy: Tensor
     """-log pi(a) * advantage"""
     value: Tensor
@@ -22,8 +23,75 @@ class Loss(NamedTuple):
     entropy: Tensor
     """The entropy of the policy, without its weight."""
 
+    def measure(self, gradient_norm: Tensor, out: Tensor) -> None:
+        """Writes what is reported of an update with this loss to `out`, in the order of `Measured`."""
+        measured = Measured(
+            loss=self.total.detach(),
+            policy_loss=self.policy,
+            value_loss=self.value,
+            entropy=self.entropy,
+            gradient_norm=gradient_norm,
+        )
+        torch.stack(measured, out=out)
+
+
+class Head(Protocol):
+    """What the loss needs of a policy head."""
+
+    def evaluate(self, params: Tensor, actions: Tensor, epsilon: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of `actions` and entropies, of probabilities kept above `epsilon`."""
+
+
+class Experience(NamedTuple):
+    """The steps of B rollouts of T steps: actions and their results."""
+
+    actions: Tensor
+    """[B, T, ...]"""
+    log_probs: Tensor | None
+    """[B, T], of the actions under the policy that acted; None where that is the trained policy."""
+    rewards: Tensor
+    discounts: Tensor
+    learn: Tensor
+    """[B, T] each, as for `n_step_returns`."""
+
+
+def rollout_loss(
+    head: Head,
+    parameters: Tensor,
+    values: Tensor,
+    bootstrap: Tensor,
+    experience: Experience,
+    entropy_weight: Tensor,
+    config: LearnConfig,
+) -> Loss:
+    """The loss of some rollouts, for GA3C's trainers and for A3C's learners.
+
+    Args:
+        head: the trained policy's.
+        parameters: [B, T, ...], what the head made of each step's observation.
+        values: [B, T], V of each step's observation.
+        bootstrap: [B], V of the observation after the last step.
+        entropy_weight: 0-dimensional, since it follows a schedule.
+    """
+    epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
+    log_probs, entropies = head.evaluate(parameters, experience.actions, epsilon)
+    behaviour_log_probs = experience.log_probs
+    return actor_critic_loss(
+        log_probs=log_probs,
+        entropies=entropies,
+        values=values,
+        bootstrap=bootstrap,
+        behaviour_log_probs=log_probs.detach() if behaviour_log_probs is None else behaviour_log_probs,
+        rewards=experience.rewards,
+        discounts=experience.discounts,
+        learn=experience.learn,
+        entropy_weight=entropy_weight,
+        config=config,
+    )
+
 
 def actor_critic_loss(
+    *,
     log_probs: Tensor,
     entropies: Tensor,
     values: Tensor,
@@ -37,16 +105,19 @@ def actor_critic_loss(
 ) -> Loss:
     """-log pi(a) (R - V) - entropy_weight * H(pi) + value_weight * (R - V)^2, over the steps with `learn` 1.
 
-    R - V in the policy's term, and R, carry no gradient. A `value_weight` of 0.5 is the paper's. With correction
-    `clipped-is` the policy's term is weighed by min(rho_clip, pi / mu), and R stays the return of what was played;
-    V-trace weighs it so too, and has targets of its own for R. With a `trace_decay` below 1 R is a lambda-return, and
-    the policy's term has r + discount * R' - V, of the next step's R', as V-trace has it.
+    R, and R - V in the policy term, have no gradient. The paper's `value_weight` is 0.5. With pi for the trained policy
+    and mu for the one that acted:
+
+    - correction `clipped-is` weights the policy term by min(rho_clip, pi / mu); R is the n-step return.
+    - correction `vtrace` weights the policy term in the same way; R is V-trace's target.
+    - With a `trace_decay` below 1, R is a lambda-return, and the policy term has r + discount * R' - V, with R' of the
+      next step, as in V-trace.
 
     Args:
-        log_probs, entropies, values: [B, T], of the trained policy; with correction `epsilon` the caller has clamped
-            the first two (`DiscreteHead.evaluate` with `config.log_epsilon`).
+        log_probs, entropies, values: [B, T], of the trained policy. With correction `epsilon` the caller has clamped
+            the first two (`Head.evaluate` with `config.log_epsilon`).
         bootstrap: [B], V of the observation after the last step.
-        behaviour_log_probs: [B, T], of the policy that acted; only what weighs or bounds by their age reads them.
+        behaviour_log_probs: [B, T], of the policy that acted. Importance weights and `ratio_clip` need them.
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
         entropy_weight: 0-dimensional, since it follows a schedule.
     """
@@ -56,21 +127,22 @@ def actor_critic_loss(
     if config.correction == "vtrace":
         targets, advantages, rhos = vtrace(
             log_rhos, rewards, discounts, learn, values, bootstrap,
-            config.rho_clip, config.c_clip, config.trace_decay,
+            rho_clip=config.rho_clip, c_clip=config.c_clip, trace_decay=config.trace_decay,
         )  # fmt: skip
     elif config.trace_decay < 1.0:  # with weights of 1, V-trace's targets are the lambda-returns
         targets, advantages, _ = vtrace(
-            torch.zeros_like(values), rewards, discounts, learn, values, bootstrap, 1.0, 1.0, config.trace_decay
-        )
+            torch.zeros_like(values), rewards, discounts, learn, values, bootstrap,
+            rho_clip=1.0, c_clip=1.0, trace_decay=config.trace_decay,
+        )  # fmt: skip
     else:
         targets = n_step_returns(rewards, discounts, learn, values, bootstrap)
         advantages = targets - values.detach()
     if config.correction == "clipped-is":
         rhos = log_rhos.exp().clamp(max=config.rho_clip)
 
-    # A place-holder's advantage and value error are exactly 0: its target is its own value.
+    # A placeholder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:
-        # Before they are weighed: a mean taken off what is weighed already would push on actions by their weight alone.
+        # Before the importance weights: subtracting the mean after them would push actions by their weight alone.
         advantages = normalised(advantages, learn)
     if config.ratio_clip > 0.0:
         advantages = advantages * within_ratio(log_rhos, advantages, config.ratio_clip)
@@ -88,18 +160,17 @@ def actor_critic_loss(
 
 
 def normalised(advantages: Tensor, learn: Tensor) -> Tensor:
-    """Advantages of mean 0 and deviation 1 over the steps with `learn` 1, and 0 elsewhere: [B, T], [B, T] -> [B, T]."""
+    """Advantages of mean 0 and standard deviation 1 over the steps with `learn` 1, and 0 elsewhere: [B, T] each."""
     count = learn.sum().clamp(min=1.0)
     centred = (advantages - (advantages * learn).sum() / count) * learn
-    centred = (centred - centred.sum() / count) * learn  # what rounding left of the mean, which else could be all
+    centred = (centred - centred.sum() / count) * learn  # removes the rounding error of the mean
     deviation = (centred.square().sum() / count).sqrt()
     return centred / (deviation + 1e-8)
 
 
 def within_ratio(log_ratios: Tensor, advantages: Tensor, clip: float) -> Tensor:
-    """1 where a step still teaches, 0 where its action's probability has already moved by more than `clip`, in the
-    direction that its advantage asks for: where the gradient of PPO's clipped objective (Schulman et al. 2017,
-    equation 7) is 0."""
+    """0 where PPO's clipped objective (Schulman et al. 2017, equation 7) has no gradient, else 1: [B, T]. That is where
+    the probability ratio has left the clip range in the direction that the advantage asks for."""
     ratios = log_ratios.exp()
     too_likely = (ratios > 1.0 + clip) & (advantages > 0.0)
     too_unlikely = (ratios < 1.0 - clip) & (advantages < 0.0)

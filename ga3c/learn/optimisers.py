@@ -1,8 +1,8 @@
-"""Optimisers over one flat tensor of weights, which several trainers step at once without a lock, as in the paper.
+"""Optimisers over one flat tensor of weights, which several trainers update at once without a lock, as in the paper.
 
-Each `step` belongs to its caller alone but for the weights and the statistics: what it needs besides it allocates.
-Everything stays on the device, in place, so that a CUDA graph can hold it. A gradient [P] comes in pieces that follow
-each other, so that nobody has to lay large ones end to end.
+Callers of `step` share the weights and the statistics and nothing else: `step` allocates what it needs besides.
+Everything stays on the device, in place, so that a CUDA graph can hold it. A gradient [P] comes in consecutive pieces,
+so that large ones need not be concatenated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from ga3c.config import LearnConfig
 class RMSProp:
     """RMSProp in TensorFlow's form, with statistics shared by all trainers (A3C, section 4: Shared RMSProp).
 
-    It differs from `torch.optim.RMSprop` in two ways that change the first steps a lot and so the settings that learn:
+    It differs from `torch.optim.RMSprop` in two ways, which change the first steps and so the settings that learn:
     epsilon is inside the root, and the mean square starts at one.
     """
 
@@ -31,15 +31,15 @@ class RMSProp:
         """Updates the weights by a gradient in pieces; the rate is 0-dimensional."""
         for gradient, weights, mean_square in _beside(pieces, self._weights, self.mean_square):
             scratch = gradient.square()
-            # One write to the shared statistics, so that no other trainer ever sees them decayed but not yet fed.
+            # One write to the shared statistics: no other trainer sees them decayed without the new gradient.
             mean_square.lerp_(scratch, 1.0 - self._decay)
             torch.add(mean_square, self._epsilon, out=scratch)
-            # Not into the gradient: compiled, that would be written back to memory for nobody to read.
+            # Not into the gradient: compiled code would write it back to memory, where nothing reads it.
             scratch.rsqrt_().mul_(gradient)
             weights.addcmul_(scratch, learning_rate, value=-1.0)
 
-    def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
-        """From now on it steps these weights, with these tensors for its own."""
+    def use(self, weights: Tensor, state: dict[str, Tensor]) -> None:
+        """Updates these weights, with these tensors as its statistics, from now on."""
         self._weights = weights
         self.mean_square = state["mean_square"]
 
@@ -48,7 +48,7 @@ class RMSProp:
         return {"mean_square": self.mean_square}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies `state` in place, so that captured graphs go on with it."""
+        """Copies `state` in place, so that captured graphs use it."""
         self.mean_square.copy_(state["mean_square"])
 
 
@@ -63,7 +63,7 @@ class Adam:
         self._epsilon = epsilon
         self.mean = torch.zeros_like(weights, requires_grad=False)
         self.mean_square = torch.zeros_like(weights, requires_grad=False)
-        # A float stops counting at 2^24 steps, long after both corrections have become 1.
+        # A float cannot count beyond 2^24 steps; both corrections are 1 long before.
         self.num_steps = torch.zeros((), device=weights.device)
 
     @torch.no_grad()
@@ -72,7 +72,7 @@ class Adam:
         self.num_steps.add_(1.0)
         correction1 = 1.0 - torch.pow(self.BETA1, self.num_steps)
         correction2 = (1.0 - torch.pow(self.BETA2, self.num_steps)).sqrt_()
-        # The corrections act on 0-dimensional tensors, which saves two passes over the weights:
+        # The corrections apply to 0-dimensional tensors, which saves two passes over the weights:
         # (m / k1) / (sqrt(v) / k2 + epsilon) = (k2 / k1) * m / (sqrt(v) + k2 * epsilon)
         epsilon, rate = correction2 * self._epsilon, learning_rate * correction2 / correction1
         for gradient, weights, mean, mean_square in _beside(pieces, self._weights, self.mean, self.mean_square):
@@ -84,8 +84,8 @@ class Adam:
             torch.div(mean, scratch, out=scratch)
             weights.addcmul_(scratch, rate, value=-1.0)
 
-    def live_in(self, weights: Tensor, state: dict[str, Tensor]) -> None:
-        """From now on it steps these weights, with these tensors for its own."""
+    def use(self, weights: Tensor, state: dict[str, Tensor]) -> None:
+        """Updates these weights, with these tensors as its statistics, from now on."""
         self._weights = weights
         self.mean, self.mean_square, self.num_steps = state["mean"], state["mean_square"], state["num_steps"]
 
@@ -94,7 +94,7 @@ class Adam:
         return {"mean": self.mean, "mean_square": self.mean_square, "num_steps": self.num_steps}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies `state` in place, so that captured graphs go on with it."""
+        """Copies `state` in place, so that captured graphs use it."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -110,13 +110,13 @@ def make_optimiser(config: LearnConfig, weights: Tensor) -> Optimiser:
 
 @torch.no_grad()
 def clip_by_global_norm_(pieces: Sequence[Tensor], max_norm: float) -> Tensor:
-    """Scales a gradient in pieces down to `max_norm` where it is longer (0: never); gives its norm before,
+    """Scales a gradient in pieces down to a norm of `max_norm` (0: no limit). Returns its norm before,
     0-dimensional."""
     norm: Tensor = torch.linalg.vector_norm(pieces[0])
     if len(pieces) > 1:
         norm = torch.linalg.vector_norm(torch.stack([norm, *(torch.linalg.vector_norm(piece) for piece in pieces[1:])]))
     if max_norm > 0.0:
-        # A norm of 0 gives a scale of infinity, which the ceiling makes 1.
+        # A norm of 0 gives a scale of infinity, which is clamped to 1.
         scale = (max_norm / norm).clamp_(max=1.0)
         for piece in pieces:
             piece.mul_(scale)
@@ -124,7 +124,7 @@ def clip_by_global_norm_(pieces: Sequence[Tensor], max_norm: float) -> Tensor:
 
 
 def _beside(pieces: Sequence[Tensor], *flat: Tensor) -> Iterable[tuple[Tensor, ...]]:
-    """Each piece with its part of every flat tensor [P]."""
+    """Each piece with the same part of each flat tensor [P]."""
     if len(pieces) == 1:
         return [(pieces[0], *flat)]
     sizes = [piece.numel() for piece in pieces]

@@ -1,4 +1,4 @@
-"""V-trace (Espeholt et al. 2018, IMPALA, section 4.1): value targets for a policy that acted some updates ago."""
+"""V-trace (Espeholt et al. 2018, IMPALA, section 4.1): value targets from the actions of an older policy."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ class VTrace(NamedTuple):
     """All [B, T], without gradient."""
 
     targets: Tensor
-    """vs_t, which the values are drawn to."""
+    """vs_t, the targets of the values."""
     advantages: Tensor
-    """r_t + discount_t * vs_{t+1} - V_t: how much better the action was than the policy's mean."""
+    """r_t + discount_t * vs_{t+1} - V_t"""
     rhos: Tensor
-    """The clipped importance weights, which the gradient of log pi is to be weighed by besides."""
+    """The clipped importance weights, by which the gradient of log pi is multiplied too."""
 
 
 @torch.no_grad()
@@ -27,22 +27,23 @@ def vtrace(
     learn: Tensor,
     values: Tensor,
     bootstrap: Tensor,
+    *,
     rho_clip: float,
     c_clip: float,
     trace_decay: float = 1.0,
 ) -> VTrace:
-    """The paper's equation 1, with `trace_decay` for the lambda of its remark 2. On-policy, unclipped and undecayed it
-    is the n-step return.
+    """The paper's equation 1, with `trace_decay` for the lambda of its remark 2. On-policy, without clipping and decay,
+    the targets are the n-step returns.
 
-    Where `learn` is 0 the step is a place-holder (see `n_step_returns`): its target is its value, its advantage 0.
+    Where `learn` is 0 the step is a placeholder (see `n_step_returns`): its target is its value, its advantage 0.
 
     Args:
-        log_rhos: [B, T], log(pi / mu) of the actions: the trained policy's against the one that acted.
+        log_rhos: [B, T], log(pi / mu) of the actions, for the trained policy pi and the policy mu that acted.
         rewards, discounts, learn, values: [B, T]
         bootstrap: [B], V of the observation after the last step.
-        rho_clip: ceiling of the weight of a step's own error; it decides which policy's value is learned.
-        c_clip: ceiling of the weight that carries errors back; it decides how fast, not what.
-        trace_decay: what an error loses of its weight with each step it is carried back.
+        rho_clip: ceiling of the weight of a step's own error. It decides which policy's value is learned.
+        c_clip: ceiling of the weight of errors carried back from later steps. It changes the speed, not the result.
+        trace_decay: factor on an error for each step that it is carried back.
     """
     held = learn == 0
     rhos = log_rhos.exp()

@@ -1,6 +1,6 @@
-"""The model: a torso that sees, a core that remembers if there is one, a policy head that acts, and a value."""
+"""The network: unpacked observations, a torso, a recurrent core if there is one, a policy head and a value."""
 
-from ga3c.nets.heads import DiscreteHead
+from ga3c.nets.heads import DiscreteHead, Head, make_head
 from ga3c.nets.network import Network, build, chosen
 
-__all__ = ["DiscreteHead", "Network", "build", "chosen"]
+__all__ = ["DiscreteHead", "Head", "Network", "build", "chosen", "make_head"]

@@ -1,4 +1,4 @@
-"""What turns an observation into features: convolutions for pictures, fully-connected layers for vectors."""
+"""Torsos: observations to features, by convolutions for pictures and fully-connected layers for vectors."""
 
 from typing import Literal, NamedTuple
 
@@ -24,17 +24,17 @@ class Conv(NamedTuple):
 
 
 class PixelConv(nn.Conv2d):
-    """The first convolution, whose few channels leave a GPU's matrix units idle. There, the pixels that a filter covers
-    in one row are laid side by side as if they were channels: 8 x 8 over 4 channels becomes 8 x 1 over 32. Or all that
-    it covers, so that a product of two matrices remains, where a compiler makes that layout in one go.
+    """The first convolution. Its few channels leave a GPU's matrix units idle. So on a GPU the pixels of one row of a
+    filter become channels: 8 x 8 over 4 channels is computed as 8 x 1 over 32. Where the layer is compiled, all pixels
+    of a filter become channels, which makes it one product of matrices.
 
-    The sums are the same, and so are the weights, which lie in memory as that needs them."""
+    Weights and results are those of the plain convolution."""
 
     MOST_TF32 = 32
-    """Pictures up to which it pays with products of tf32; with bfloat16, rows always do. Measured on an H200 of a layer
-    of 32 filters, forward and backward, by rows: of 6 pictures with stride 1, 78 instead of 102 us, and 58 instead of
-    101 with bfloat16; of 132 with stride 4, 132 instead of 130, and 95 instead of 155. Compiled, a whole update of the
-    largest network takes 324 us by patches, 331 by rows and 355 as it is."""
+    """The most pictures for which this is faster with tf32; with bfloat16, rows always are. Measured on an H200 for 32
+    filters, forward and backward, by rows against plain: 6 pictures with stride 1 take 78 against 102 us (bfloat16: 58
+    against 101), 132 pictures with stride 4 take 132 against 130 us (bfloat16: 95 against 155). A compiled update of
+    the largest network takes 324 us by patches, 331 by rows and 355 plain."""
 
     def forward(self, input: Tensor) -> Tensor:
         few = len(input) <= self.MOST_TF32
@@ -45,7 +45,7 @@ class PixelConv(nn.Conv2d):
         return self.over_rows(input) if few or input.dtype == torch.bfloat16 else super().forward(input)
 
     def over_rows(self, pictures: Tensor) -> Tensor:
-        """What `forward` gives, made another way."""
+        """The convolution over pixels of one row of a filter as channels."""
         (_, size), (down, across) = self.kernel_size, self.stride
         pixels = pictures.permute(0, 2, 3, 1)  # [N, H, W, C]
         rows = pixels.unfold(2, size, across).permute(0, 1, 2, 4, 3).flatten(3)  # [N, H, W', size * C]
@@ -53,7 +53,7 @@ class PixelConv(nn.Conv2d):
         return conv2d(rows.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), self.bias, (down, 1))
 
     def over_patches(self, pictures: Tensor) -> Tensor:
-        """The same, a third way."""
+        """The convolution as a product of matrices, over all pixels of a filter as channels."""
         (high, wide), (down, across) = self.kernel_size, self.stride
         pixels = pictures.permute(0, 2, 3, 1)  # [N, H, W, C]
         covered = pixels.unfold(1, high, down).unfold(2, wide, across)  # [N, H', W', C, high, wide]
@@ -62,14 +62,14 @@ class PixelConv(nn.Conv2d):
 
 
 class FlattenPixels(nn.Module):
-    """[N, C, H, W] to [N, H * W * C]. Pixels whose channels lie side by side stay where they are."""
+    """[N, C, H, W] to [N, H * W * C], without a copy where the channels of a pixel are adjacent in memory."""
 
     def forward(self, pictures: Tensor) -> Tensor:
         return pictures.permute(0, 2, 3, 1).flatten(1)
 
 
 def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
-    """The convolutions of a named net, and the width of the fully-connected layer after them."""
+    """The convolutions of a named network, and the width of the fully-connected layer after them."""
     match name:
         case "small":  # A3C (Mnih et al. 2016, section 8): the net of DQN 2013, which the GA3C paper starts from.
             return (Conv(16, 8, 4), Conv(32, 4, 2)), 256
@@ -80,9 +80,9 @@ def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
 
 
 def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
-    """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features [N, F].
+    """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features F.
 
-    `net` is what a person calls the network that it is part of."""
+    `net` is the name of the whole network, for messages."""
     for_vectors = net.replace(name, "mlp")
     if not spec.is_picture:
         raise UserError(
@@ -107,7 +107,7 @@ def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tup
 
 
 def mlp_torso(spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
-    """Two fully-connected layers, for vectors [N, D]; and the number of features [N, F]."""
+    """Two fully-connected layers, for vectors [N, D]; and the number of features F."""
     if len(spec.observation_shape) != 1:
         others = "small, large, nature" if net == "mlp" else "small-lstm"
         raise UserError(

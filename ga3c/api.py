@@ -1,0 +1,140 @@
+"""The public Python API: train, resume, evaluate, load. The command line calls the same functions."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ga3c import envs
+from ga3c.config import DeviceName, PresetName, Ui
+from ga3c.config.names import checked
+from ga3c.engine import device as devices
+from ga3c.errors import Ga3cError
+from ga3c.run import evaluate as evaluating
+from ga3c.run import session, settings
+from ga3c.run.evaluate import Evaluation, Played
+from ga3c.run.folder import RunFolder
+from ga3c.run.policy import Policy
+from ga3c.run.protocols import Protocol
+from ga3c.run.session import Run
+from ga3c.run.trained import ActionChoice, Which, check_request
+from ga3c.view import terminal
+
+Env = str | type | Callable[..., Any]
+"""A Gymnasium id (or MODULE:ID), an environment class, or a function that makes an environment."""
+
+
+def train(
+    env: Env = "ALE/Pong-v5",
+    *,
+    preset: PresetName = "fast",
+    out: str | Path | None = None,
+    env_args: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Any] = (),
+    ui: Ui = "auto",
+    **chosen: Any,
+) -> Run:
+    """Trains an agent and returns the run when it has ended.
+
+    Args:
+        env: A Gymnasium id, an environment class, or a function that makes an environment.
+        preset: `fast`, or `paper` for the settings of the GA3C paper and its code.
+        out: The run's folder; runs/ENV/DATE unless given.
+        env_args: Keyword arguments for `gymnasium.make`, or for the class or function.
+        callbacks: Objects with any of the methods of `ga3c.Callback`.
+        ui: `live`, `plain`, `none`, or `auto`: live on a terminal, else plain lines.
+        **chosen: Any setting by its name: steps, minutes, seed, agents, learning_rate and so on; docs/commands.md and
+            `ga3c train --help` list them.
+
+    Without steps or minutes the run has the preset's length. Ctrl-C ends it with a checkpoint, and `train` returns.
+    """
+    with _for_python(), devices.restored_settings():
+        checked("ui", Ui, ui)
+        checked("preset", PresetName, preset)
+        config = settings.resolve(envs.identify(env), preset, chosen, env_args=env_args)
+        run = session.begin(config, Path(out) if out is not None else None)
+        run.train(*terminal.sinks(ui, config, run.run_folder), callbacks=callbacks)
+        return run
+
+
+def resume(
+    folder: str | Path,
+    *,
+    steps: int | None = None,
+    minutes: float | None = None,
+    device: DeviceName | None = None,
+    env: Env | None = None,
+    callbacks: Sequence[Any] = (),
+    ui: Ui = "auto",
+) -> Run:
+    """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
+    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`."""
+    with _for_python(), devices.restored_settings():
+        checked("ui", Ui, ui)
+        _bind(folder, env)
+        run = session.go_on(Path(folder), steps, minutes, device)
+        run.train(*terminal.sinks(ui, run.config, run.run_folder), callbacks=callbacks)
+        return run
+
+
+def evaluate(
+    folder: str | Path,
+    episodes: int = 30,
+    *,
+    policy: ActionChoice = "sample",
+    checkpoint: Which = "last",
+    seed: int = 1000,
+    device: DeviceName = "auto",
+    protocol: Protocol = "trained",
+    env: Env | None = None,
+    on_episode: Callable[[Played], None] = lambda played: None,
+) -> Evaluation:
+    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`."""
+    with _for_python(), devices.restored_settings():
+        checked("policy", ActionChoice, policy)
+        checked("checkpoint", Which, checkpoint)
+        checked("protocol", Protocol, protocol)
+        _bind(folder, env)
+        return evaluating.evaluate(
+            Path(folder),
+            episodes,
+            policy=policy,
+            checkpoint=checkpoint,
+            seed=seed,
+            device=device,
+            protocol=protocol,
+            on_episode=on_episode,
+        )
+
+
+def load(
+    path: str | Path,
+    *,
+    checkpoint: Which = "last",
+    device: DeviceName = "auto",
+    policy: ActionChoice = "sample",
+    seed: int = 1000,
+    env: Env | None = None,
+) -> Policy:
+    """A trained policy, from a run's folder or from one of its checkpoint files."""
+    with _for_python(), devices.restored_settings():
+        checked("policy", ActionChoice, policy)
+        checked("checkpoint", Which, checkpoint)
+        check_request(1, seed)
+        _bind(path, env)
+        return Policy.load(Path(path), checkpoint, devices.choose(device), policy, seed)
+
+
+def _bind(path: str | Path, env: Env | None) -> None:
+    """Takes `env` for the environment of the run in a folder."""
+    if env is not None:
+        envs.bind(RunFolder.of(Path(path)).read_config().env_id, env)
+
+
+@contextlib.contextmanager
+def _for_python() -> Iterator[None]:
+    """Errors speak of arguments instead of flags."""
+    try:
+        yield
+    except Ga3cError as error:
+        raise error.for_python() from error.__cause__

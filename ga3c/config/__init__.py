@@ -1,0 +1,50 @@
+"""Every setting of a run: `sections` has them with their help, `names` finds them by name, `toml` keeps them."""
+
+from ga3c.config.names import by_name, changed, setting_names, validated
+from ga3c.config.sections import (
+    GPU_SYSTEMS,
+    Config,
+    Correction,
+    DeviceName,
+    EngineConfig,
+    EnvConfig,
+    LearnConfig,
+    NamedNet,
+    NetConfig,
+    NetName,
+    Pixels,
+    Precision,
+    PresetName,
+    RunConfig,
+    SystemName,
+    TuneName,
+    Ui,
+)
+from ga3c.config.toml import check_env_args, from_toml, to_toml
+
+__all__ = [
+    "GPU_SYSTEMS",
+    "Config",
+    "Correction",
+    "DeviceName",
+    "EngineConfig",
+    "EnvConfig",
+    "LearnConfig",
+    "NamedNet",
+    "NetConfig",
+    "NetName",
+    "Pixels",
+    "Precision",
+    "PresetName",
+    "RunConfig",
+    "SystemName",
+    "TuneName",
+    "Ui",
+    "by_name",
+    "changed",
+    "check_env_args",
+    "from_toml",
+    "setting_names",
+    "to_toml",
+    "validated",
+]

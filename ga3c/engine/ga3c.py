@@ -1,0 +1,260 @@
+"""GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ga3c import machine, nets
+from ga3c.agents.host import AgentHost
+from ga3c.agents.pool import AgentPool
+from ga3c.agents.processes import Failure
+from ga3c.config import Config, EngineConfig
+from ga3c.engine import device
+from ga3c.engine.frames import SharedFrames
+from ga3c.engine.lane import Lane
+from ga3c.engine.model import Model
+from ga3c.engine.predictor import Predictor
+from ga3c.engine.seats import Seats
+from ga3c.engine.store import ExperienceStore
+from ga3c.engine.trainer import Trainer, batches_per_launch
+from ga3c.engine.training_queue import TrainingQueue
+from ga3c.envs.seeding import lane_seed
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import RunFailed
+from ga3c.learn.schedules import Rates
+from ga3c.machine import nvml
+from ga3c.metrics.account import Account
+from ga3c.metrics.stats import Gauges, Stats
+from ga3c.metrics.trace import SpanRing, Tracer
+from ga3c.tune.tuner import Setting, Space
+
+_MOST_THREADS = 16
+"""The most predictors, or trainers, that tuning tries: as far as the paper's figure 3 goes."""
+
+_GPU_SAMPLE_SECONDS = 0.9
+"""The least time between two samples of the GPU's load."""
+
+
+class Ga3c:
+    """Agents in processes, one model, predictors and trainers. `__init__` shows all parts and their connections."""
+
+    def __init__(self, config: Config, spec: EnvSpec, logs: Path, start: int = 0) -> None:
+        """`start` is the number of steps made before a resume."""
+        engine, learn = config.engine, config.learn
+        self._config = config
+        self._where = where = device.choose(engine.device)
+        device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
+        self._seed = (config.run.seed + start) % 2**31  # a resumed run does not repeat its first games
+        traced = config.run.profile > 0
+        self.space = space_for(engine, where)
+        self.pool: AgentHost = AgentPool(
+            spec=spec,
+            env=config.env,
+            agents=engine.room,
+            workers=engine.workers or default_workers(engine.room, where),
+            max_agents=engine.prediction_batch,
+            seed=self._seed,
+            log_folder=logs,
+            traced=traced,
+            account=engine.account,
+        )
+        self.pool.play(engine.agents)
+        self._frames = SharedFrames(self.pool.slots.frames, where)
+        batch = learn.batch_rollouts
+        held = math.ceil(engine.delay / learn.reuse) * batch  # a batch makes `reuse` updates
+        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch, held)
+        network = nets.build(spec, config.net)
+        self.model = Model(network, learn, where)
+        self.store = ExperienceStore(
+            spec, engine.room, learn.rollout, self._spare_blocks(), learn.discount, where, network.state_size
+        )
+        self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
+        if engine.account:
+            self.stats.account = Account(self.pool.slots.account)
+        if traced:
+            self.stats.trace = Tracer(config.run.profile)
+        self.rates = Rates(learn, lambda: self.stats.progress)
+        self._gpu = device.find_gpu(where)
+        self._gpu_sample: nvml.Sample | None = None
+        self._gpu_sampled = -math.inf
+        self._changing = threading.Lock()
+        self._started = self._stopped = False
+        self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
+        self.predictors = [self._predictor(number) for number in range(engine.predictors)]
+        self.trainers = [self._trainer(number) for number in range(engine.trainers)]
+
+    def _spare_blocks(self) -> int:
+        """Blocks for the rollouts that wait, that trainers hold, that one prediction finishes, and for an incomplete
+        batch. With these a thread that waits for a free block waits for a trainer that has work."""
+        learn, queue = self._config.learn, self.training_queue
+        kept = learn.reuse_window if learn.reuse > 1 else 0
+        launched = batches_per_launch(learn, queue.capacity, captures=self._where.type == "cuda") * learn.batch_rollouts
+        waiting = queue.capacity + queue.held
+        training = self.space.trainers[-1] * (launched + kept)
+        return waiting + training + self.pool.max_agents + learn.batch_rollouts
+
+    def _predictor(self, number: int) -> Predictor:
+        return Predictor(
+            number,
+            pool=self.pool,
+            frames=self._frames,
+            training_queue=self.training_queue,
+            store=self.store,
+            model=self.model,
+            lane=self._lane(number, urgent=True),
+            stats=self.stats,
+            seats=self._predictor_seats,
+        )
+
+    def _trainer(self, number: int) -> Trainer:
+        return Trainer(
+            number,
+            queue=self.training_queue,
+            store=self.store,
+            model=self.model,
+            lane=self._lane(500 + number, urgent=False),
+            stats=self.stats,
+            config=self._config.learn,
+            rates=self.rates,
+            seats=self._trainer_seats,
+            late=self._started,
+        )
+
+    def _lane(self, number: int, urgent: bool) -> Lane:
+        return Lane(self._where, lane_seed(self._seed, number), urgent=urgent, fuses=self._config.engine.fuse)
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        return [*self.predictors, *self.trainers]
+
+    @property
+    def rings(self) -> Sequence[SpanRing]:
+        return self.pool.slots.rings
+
+    def start(self) -> None:
+        with self._changing:
+            self.pool.start()
+            self._started = True
+            for thread in self._threads:
+                thread.start()
+
+    # -- numbers of agents, predictors and trainers -------------------------------------------------------------------
+
+    @property
+    def setting(self) -> Setting:
+        """How many agents play, and how many predictors and trainers work."""
+        return Setting(self.pool.playing, self._predictor_seats.count, self._trainer_seats.count)
+
+    @property
+    def at_work(self) -> Setting:
+        """How many work now, which follows `setting` with a delay: a surplus thread finishes its batch, then rests."""
+        return Setting(self.pool.playing, self._predictor_seats.taken, self._trainer_seats.taken)
+
+    def set(self, setting: Setting) -> None:
+        """Changes the numbers, within `space`, while the run goes on: agents pause or play, threads rest or work.
+        Missing threads are built here, before they start."""
+        if self.space.nearest(setting) != setting:
+            raise ValueError(f"{setting} is not among the settings that this run has room for; see its `space`")
+        with self._changing:
+            if self._stopped:
+                return
+            while len(self.predictors) < setting.predictors:
+                self.predictors.append(self._predictor(len(self.predictors)))
+                self._start_if_running(self.predictors[-1])
+            while len(self.trainers) < setting.trainers:
+                self.trainers.append(self._trainer(len(self.trainers)))
+                self._start_if_running(self.trainers[-1])
+            self.pool.play(setting.agents)
+            # Wakes threads that wait for work, so that surplus ones rest.
+            self.pool.queue.nudge(self._predictor_seats.set(setting.predictors))
+            if self._trainer_seats.set(setting.trainers):
+                self.training_queue.nudge()
+
+    def _start_if_running(self, thread: threading.Thread) -> None:
+        if self._started:
+            thread.start()
+
+    # -- supervision --------------------------------------------------------------------------------------------------
+
+    def all_act(self) -> bool:
+        return bool((self.pool.slots.stepping_ns > 0).all())
+
+    def find_failed(self) -> list[Failure]:
+        return self.pool.find_failed()
+
+    def restart_failed(self) -> int:
+        return self.pool.restart_failed()
+
+    def find_silent(self, seconds: float) -> list[int]:
+        return self.pool.find_silent(seconds)
+
+    def pids(self) -> list[int]:
+        return self.pool.pids()
+
+    def finish_acting(self) -> None:
+        """Ends the predictors, each after its batch, while trainers still release blocks for it. The agents then wait
+        for answers until `stop`."""
+        with self._changing:
+            self._predictor_seats.close()
+            self.pool.queue.close()
+            for predictor in self.predictors:
+                while predictor.is_alive():
+                    predictor.join(0.2)
+                    if self.stats.failure:  # no trainer releases blocks any more
+                        raise RunFailed(self.stats.failure)
+
+    def stop(self, patience: float) -> None:
+        """Ends the threads, by closing what they wait for, and then the agent processes."""
+        with self._changing:
+            self._stopped = True
+            for part in (self._predictor_seats, self._trainer_seats, self.pool.queue, self.training_queue, self.store):
+                part.close()
+            for thread in self._threads:
+                if thread.ident is not None:  # it has been started
+                    thread.join()
+            self.pool.stop(patience)
+            self._frames.close()
+
+    def _gauges(self) -> Gauges:
+        setting, slots = self.setting, self.pool.slots
+        return Gauges(
+            prediction_queue=self.pool.queue.waiting(),
+            training_queue=len(self.training_queue),
+            agents=setting.agents,
+            predictors=setting.predictors,
+            trainers=setting.trainers,
+            stepping_ns=int(slots.stepping_ns.sum()),
+            waiting_ns=int(slots.waiting_ns.sum()),
+            gpu=self._sample_gpu(),
+        )
+
+    def _sample_gpu(self) -> nvml.Sample | None:
+        """The GPU's load, at most about once a second: the driver averages over a second, and asking it takes time."""
+        now = time.monotonic()
+        if self._gpu is not None and now - self._gpu_sampled >= _GPU_SAMPLE_SECONDS:
+            self._gpu_sample, self._gpu_sampled = self._gpu.sample(), now
+        return self._gpu_sample
+
+
+def space_for(engine: EngineConfig, where: torch.device) -> Space:
+    """The numbers that a run can change to. Memory is allocated for the largest, so without tuning the space ends at
+    the numbers asked for."""
+    most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
+    # Compiling a trainer takes long and slows the others down: with --fuse none is added during the run.
+    compiles = engine.fuse and where.type == "cuda"
+    trainers = engine.trainers if compiles else max(most, engine.trainers)
+    return Space(
+        agents=tuple(range(1, engine.room + 1)),
+        predictors=tuple(range(1, max(most, engine.predictors) + 1)),
+        trainers=tuple(range(1, trainers + 1)),
+    )
+
+
+def default_workers(agents: int, where: torch.device) -> int:
+    """One process for each core, less one for the server's threads where a GPU does their work."""
+    cores = machine.num_cores()
+    return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))

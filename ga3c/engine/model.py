@@ -1,0 +1,174 @@
+"""The one model: a flat vector of weights that predictors read and trainers change, without locks, as in the paper."""
+
+import copy
+import threading
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ga3c.config import LearnConfig
+from ga3c.learn.optimisers import make_optimiser
+from ga3c.nets.network import Network
+
+LARGE = 1_000_000
+"""From this many numbers on, the gradient of a parameter stays where it is: a copy would cost more than it saves."""
+
+
+class Model:
+    """The shared weights, the optimiser's shared statistics, and the count of updates."""
+
+    def __init__(self, network: Network, learn: LearnConfig, device: torch.device) -> None:
+        self.device = device
+        self.network = network.to(device)
+        self.weights = torch.cat([_in_memory_order(p.detach()).flatten() for p in self.network.parameters()])
+        _point_at(self.network, self.weights)
+        self.optimiser = make_optimiser(learn, self.weights)
+        self._bf16_weights = self.weights.bfloat16() if network.bf16 else None
+        """The weights that predictions use where they compute in bfloat16. Each update converts them, since there are
+        more predictions than updates."""
+        self._lock = threading.Lock()
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """Updates so far. Each step is stamped with the version that decided it."""
+        return self._version
+
+    def count_updates(self, count: int) -> None:
+        with self._lock:
+            self._version += count
+
+    def step(self, pieces: Sequence[Tensor], learning_rate: Tensor) -> None:
+        """Updates the shared weights by a gradient [P] in pieces."""
+        self.optimiser.step(pieces, learning_rate)
+        if self._bf16_weights is not None:
+            self._bf16_weights.copy_(self.weights)
+
+    def rehearsal_copy(self) -> "Model":
+        """A model that takes the same steps on weights and statistics of its own, for runs before a capture."""
+        other = copy.copy(self)
+        other.weights = self.weights.clone()
+        other.optimiser = copy.deepcopy(self.optimiser)  # with weights of its own
+        other._bf16_weights = None if self._bf16_weights is None else self._bf16_weights.clone()
+        return other
+
+    def reader(self) -> Network:
+        """A network over the shared weights, for predictions."""
+        network = self.learner().requires_grad_(False)
+        if self._bf16_weights is not None:
+            network.convert()
+            _point_at(network.torso, self._bf16_weights)
+        return network
+
+    def learner(self) -> Network:
+        """A network over the shared weights, for losses and their gradients."""
+        network = copy.deepcopy(self.network)
+        _point_at(network, self.weights)
+        return network
+
+    def local(self, device: torch.device) -> tuple[Network, Tensor]:
+        """A network over weights of its own on `device`, and these weights, [P], to copy the shared ones to."""
+        weights = self.weights.to(device, copy=True)
+        network = copy.deepcopy(self.network).to(device)
+        _point_at(network, weights)
+        return network, weights
+
+    @property
+    def size(self) -> int:
+        """How many numbers `move_to` and `use` need."""
+        return sum(map(_padded_size, self._tensors()))
+
+    def move_to(self, memory: Tensor) -> None:
+        """Moves weights and statistics to `memory` [size]. Networks from before the call keep the old weights."""
+        for part, tensor in zip(self._parts(memory), self._tensors(), strict=True):
+            part.copy_(tensor)
+        self.use(memory)
+
+    def use(self, memory: Tensor) -> None:
+        """Replaces weights and statistics by those that another model moved to `memory` [size]. Networks from before
+        the call keep the old weights."""
+        self.weights, *statistics = self._parts(memory)
+        _point_at(self.network, self.weights)
+        self.optimiser.use(self.weights, dict(zip(self.optimiser.state(), statistics, strict=True)))
+
+    def _tensors(self) -> list[Tensor]:
+        return [self.weights, *self.optimiser.state().values()]
+
+    def _parts(self, memory: Tensor) -> list[Tensor]:
+        """The part of `memory` for each of the tensors."""
+        parts, start = [], 0
+        for tensor in self._tensors():
+            parts.append(memory[start : start + tensor.numel()].view(tensor.shape))
+            start += _padded_size(tensor)
+        return parts
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of weights and statistics by name."""
+        tensors = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
+        tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
+        return {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
+
+    def load(self, tensors: dict[str, Tensor], version: int) -> None:
+        """The inverse of `state`. Wrong names or shapes raise a ValueError and change nothing."""
+        expected = {name: value.shape for name, value in self.state().items()}
+        found = {name: value.shape for name, value in tensors.items()}
+        if expected != found:
+            odd = sorted(set(expected.items()) ^ set(found.items()), key=str)
+            raise ValueError(f"it does not fit the network and optimiser in config.toml ({odd[0][0]} differs)")
+        with torch.no_grad():
+            for name, parameter in self.network.named_parameters():
+                parameter.copy_(tensors[f"network.{name}"])
+        if self._bf16_weights is not None:
+            self._bf16_weights.copy_(self.weights)
+        prefix = "optimiser."
+        self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other streams must not read half of it
+        self._version = version
+
+
+def flat_gradient(loss: Tensor, network: Network) -> Tensor:
+    """The gradient of a loss in the order of `Model.weights`, [P], in one copy. `backward` would copy each parameter's
+    gradient by itself."""
+    return torch.cat(_gradients(loss, network))
+
+
+def gradient_in_pieces(loss: Tensor, network: Network) -> list[Tensor]:
+    """The same without copies of large gradients: each of them is a piece, and so are all others between two."""
+    pieces, between = [], []
+    for gradient in _gradients(loss, network):
+        if gradient.numel() < LARGE:
+            between.append(gradient)
+            continue
+        pieces += [torch.cat(between), gradient] if between else [gradient]
+        between = []
+    return [*pieces, torch.cat(between)] if between else pieces
+
+
+def _gradients(loss: Tensor, network: Network) -> list[Tensor]:
+    """Each parameter's gradient in the order of memory, flat."""
+    return [_in_memory_order(gradient).flatten() for gradient in torch.autograd.grad(loss, list(network.parameters()))]
+
+
+def _padded_size(tensor: Tensor) -> int:
+    """Numbers to reserve for a tensor, so that the next begins on a new cache line."""
+    return -(-tensor.numel() // 16) * 16
+
+
+def _in_memory_order(tensor: Tensor) -> Tensor:
+    """A parameter in the order in which it lies in memory: filters as [out, height, width, in], which the fastest
+    convolutions of CPUs and GPUs need."""
+    return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
+
+
+def _point_at(network: nn.Module, flat: Tensor) -> None:
+    """Makes the network's parameters views of `flat` [P]."""
+    # `.data` shares the memory but not autograd's version count: another trainer's update between the forward and the
+    # backward pass is what lock-free means, not an error.
+    start = 0
+    for parameter in network.parameters():
+        shape = _in_memory_order(parameter).shape
+        part = flat[start : start + parameter.numel()].view(shape)
+        parameter.data = part.permute(0, 3, 1, 2).data if parameter.dim() == 4 else part.data
+        start += parameter.numel()

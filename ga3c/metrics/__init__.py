@@ -1,0 +1,1 @@
+"""What a run measures: one record, which displays, sinks and the tuner read."""

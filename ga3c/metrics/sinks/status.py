@@ -1,0 +1,67 @@
+"""The state of a run as `status.json`, for other programs to read while the run trains."""
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from ga3c.files import replacing
+from ga3c.metrics.events import Event, Outcome, outcome
+from ga3c.metrics.sinks.base import Sink
+from ga3c.metrics.sinks.events import now
+from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.strict_json import to_json
+
+_FIGURES = (
+    "steps", "frames", "seconds", "progress", "score", "best_score", "pps", "tps", "lag", "agents", "predictors",
+    "trainers", "restarts",
+)  # fmt: skip
+
+
+class StatusSink(Sink):
+    """Replaces the file at every snapshot and event, so that a reader always finds a whole one.
+
+    There is no fsync: after a power failure the file may be missing or old."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._state: Literal["running"] | Outcome = "running"
+        self._env: str | None = None
+        self._figures: dict[str, float | None] = dict.fromkeys(_FIGURES)
+        self._last_event: str | None = None
+
+    def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+        self._figures = {name: getattr(snapshot, name) for name in _FIGURES}
+        self._write()
+
+    def event(self, event: Event) -> None:
+        self._last_event = event.text or self._last_event
+        if event.kind == "start":
+            self._env = event.details.get("env", self._env)
+        if event.kind == "stop":
+            self._state = outcome(event)
+        self._write()
+
+    def close(self) -> None:
+        """A run that ends without a `stop` event has failed."""
+        if self._state == "running":
+            self._state = "failed"
+            with contextlib.suppress(OSError):  # the server has reported a full disk already
+                self._write()
+
+    def _write(self) -> None:
+        status = {"pid": os.getpid(), "state": self._state, "updated": now(), "env": self._env, **self._figures}
+        with replacing(self._path) as temporary:
+            temporary.write_text(to_json(status | {"last_event": self._last_event}) + "\n", encoding="ascii")
+
+
+def read_status(path: Path) -> dict[str, Any] | None:
+    """The state of a run; None without a file. A killed run stays "running", with a process id that is gone."""
+    try:
+        status = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return status if isinstance(status, dict) else None

@@ -1,0 +1,109 @@
+"""A run's record as TensorBoard scalars over agent steps, written without torch or TensorFlow."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata  # type: ignore[import-untyped]
+from tensorboard.compat.proto.tensor_pb2 import TensorProto  # type: ignore[import-untyped]
+from tensorboard.compat.proto.types_pb2 import DT_STRING  # type: ignore[import-untyped]
+from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
+
+from ga3c.metrics import account
+from ga3c.metrics.sinks.base import Sink
+from ga3c.metrics.stats import Episode, Snapshot
+
+TAGS = {
+    "score": "score/mean of last 100",
+    "best_score": "score/best",
+    "episode_length": "score/episode length",
+    "episodes": "score/episodes",
+    "pps": "speed/pps",
+    "tps": "speed/tps",
+    "wait_ms": "speed/wait ms",
+    "preparing_ms": "speed/prediction preparing ms",
+    "predicting_ms": "speed/prediction network ms",
+    "replying_ms": "speed/prediction replying ms",
+    "update_ms": "speed/update ms",
+    "update_device_ms": "speed/update on device ms",
+    "prediction_queue": "queue/prediction",
+    "training_queue": "queue/training",
+    "prediction_batch": "queue/prediction batch",
+    "lag": "lag/mean",
+    "lag_max": "lag/max",
+    "loss": "loss/total",
+    "policy_loss": "loss/policy",
+    "value_loss": "loss/value",
+    "entropy": "loss/entropy",
+    "gradient_norm": "loss/gradient norm",
+    "learning_rate": "schedule/learning rate",
+    "entropy_weight": "schedule/entropy weight",
+    "agents": "engine/agents",
+    "predictors": "engine/predictors",
+    "trainers": "engine/trainers",
+    "restarts": "engine/restarts",
+    "agent_stepping": "time/agents stepping",
+    "agent_waiting": "time/agents waiting",
+    "predictor_waiting": "time/predictors waiting",
+    "predictor_blocked": "time/predictors held back",
+    "predictor_predicting": "time/predictors predicting",
+    "trainer_waiting": "time/trainers waiting",
+    "trainer_training": "time/trainers training",
+    "gpu_utilisation": "gpu/utilisation",
+    "gpu_memory_mb": "gpu/memory mb",
+    "seconds": "progress/seconds",
+    "frames": "progress/frames",
+    "updates": "progress/updates",
+}
+for _part in account.PARTS:
+    _stage, _, _what = _part.partition("_")
+    TAGS |= {f"{_part}_{figure}_ms": f"{_stage} times/{_what} {figure} ms" for figure in account.Spread._fields}
+"""The tag of each snapshot field that is shown: its group of charts, then its name there."""
+
+SETTINGS_TAG = "settings/text_summary"
+_SCORES = {TAGS["score"], TAGS["best_score"]}
+_FLUSH_SECONDS = 5.0  # a killed run loses at most the points of this time
+
+
+class TensorBoardSink(Sink):
+    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it."""
+
+    def __init__(
+        self, folder: Path, purge_step: int | None = None, rules: str = "", settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """The charts of scores describe the `rules` of the scores. The `settings` are shown as a table of text."""
+        self._rules = SummaryMetadata(summary_description=f"Raw scores, {rules}") if rules else None
+        self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        if purge_step is not None:
+            # TensorBoard drops points from the session's step on. The checkpoint's own point stays, as in the CSV.
+            self._add(Event(step=purge_step + 1, session_log=SessionLog(status=SessionLog.START)))
+        if settings:
+            self._add(Event(step=purge_step or 0, summary=Summary(value=[_table(settings)])))
+
+    def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+        numbers = snapshot.numbers()
+        values = {tag: float(numbers[name]) for name, tag in TAGS.items()}
+        shown = [
+            Summary.Value(tag=tag, simple_value=x, metadata=self._rules if tag in _SCORES else None)
+            for tag, x in values.items()
+            if not math.isnan(x)
+        ]
+        self._add(Event(step=snapshot.steps, summary=Summary(value=shown)))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _add(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._writer.add_event(event)
+
+
+def _table(settings: Mapping[str, Any]) -> Summary.Value:
+    """The settings as a Markdown table, for TensorBoard's page of texts."""
+    rows = ["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in settings.items())]
+    text = TensorProto(dtype=DT_STRING, string_val=["\n".join(rows).encode()])
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    return Summary.Value(tag=SETTINGS_TAG, tensor=text, metadata=SummaryMetadata(plugin_data=plugin))

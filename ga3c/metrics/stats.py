@@ -1,0 +1,383 @@
+"""One record of metrics: stages add to `Stats`; displays, sinks and tuners read nothing but `snapshot()`."""
+
+import math
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Generic, NamedTuple, TypeVar
+
+from ga3c.machine import nvml
+from ga3c.metrics import account
+from ga3c.metrics.account import Account, Times
+from ga3c.metrics.trace import Tracer
+
+Number = TypeVar("Number")
+
+AVERAGED_EPISODES = 100
+"""How many of the last episodes a score is the mean of."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode, with its raw score."""
+
+    number: int
+    seconds: float
+    steps: int
+    """Agent steps of the whole run when the episode ended."""
+    agent: int
+    score: float
+    length: int
+    """Agent steps in the episode."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run. Rates and means cover the time since the last snapshot, unless a field says otherwise."""
+
+    seconds: float
+    """Training wall time, over all resumes."""
+    steps: int
+    frames: int
+    updates: int
+    episodes: int
+    progress: float
+    """The share of the run that is done, 0 to 1; NaN if the run has no limit."""
+    seconds_left: float
+    """NaN if it cannot be estimated."""
+    pps: float
+    tps: float
+    score: float
+    """Mean raw score of the last `AVERAGED_EPISODES`; NaN before the first."""
+    best_score: float
+    """The highest `score` so far; NaN until `AVERAGED_EPISODES` have ended."""
+    episode_length: float
+    """Mean agent steps of the last `AVERAGED_EPISODES`; NaN before the first."""
+    prediction_queue: int
+    """Agents waiting in the prediction queue now."""
+    training_queue: int
+    """Rollouts waiting in the training queue now."""
+    prediction_batch: float
+    """Mean agents per prediction."""
+    lag: float
+    """Mean updates between a step's prediction and its use in training; exact to the updates of one launch."""
+    lag_max: float
+    loss: float
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    gradient_norm: float
+    learning_rate: float
+    entropy_weight: float
+    agents: int
+    predictors: int
+    trainers: int
+    agent_stepping: float
+    """Share of the agent processes' time spent stepping environments, 0 to 1."""
+    agent_waiting: float
+    """Share of it spent waiting for actions."""
+    predictor_waiting: float
+    """Share of the predictors' time spent waiting for requests."""
+    predictor_blocked: float
+    """Share of it spent waiting for room in the store or the training queue, because training is behind."""
+    predictor_predicting: float
+    """Share of it spent copying frames, running the network and replying."""
+    trainer_waiting: float
+    """Share of the trainers' time spent waiting for rollouts."""
+    trainer_training: float
+    """Share of it spent in updates."""
+    wait_ms: float
+    """Mean time an agent waits for a prediction, milliseconds."""
+    preparing_ms: float
+    """Mean time of one prediction spent finding room for frames and sending them to the device, milliseconds."""
+    predicting_ms: float
+    """Mean time of one prediction from its launch until the device has finished, milliseconds."""
+    replying_ms: float
+    """Mean time of one prediction spent handing out actions and rollouts, milliseconds."""
+    update_ms: float
+    """Mean time of one update, milliseconds."""
+    update_device_ms: float
+    """The device's part of `update_ms`, milliseconds; the rest is overhead."""
+    restarts: int
+    """Restarts of agent processes after failures, over the whole run."""
+    gpu_utilisation: float = math.nan
+    """Share of about the last second in which the GPU worked, for any process, 0 to 1; NaN without a GPU."""
+    gpu_memory_mb: float = math.nan
+    """MiB in use on the whole GPU, by all processes."""
+    times: Times = field(default_factory=lambda: account.UNKNOWN)
+    """The account of time: how long each part of a step and of an update took."""
+
+    def numbers(self) -> dict[str, float]:
+        """Every figure by its name; those of the account of time come last."""
+        return {name: getattr(self, name) for name in _PLAIN} | account.numbers(self.times)
+
+
+_PLAIN = tuple(item.name for item in fields(Snapshot) if item.name != "times")
+METRICS = (*_PLAIN, *account.COLUMNS)
+"""The names of a snapshot's figures, in the order of `Snapshot.numbers`."""
+
+
+class Ended(NamedTuple):
+    """An episode that ended: its agent, its raw score and its length in agent steps."""
+
+    agent: int
+    score: float
+    length: int
+
+
+class Measured(NamedTuple, Generic[Number]):
+    """What the device measures of one update, in the order in which it sends it: the first fields of `Update`."""
+
+    loss: Number
+    policy_loss: Number
+    value_loss: Number
+    entropy: Number
+    gradient_norm: Number
+
+
+class Update(NamedTuple):
+    """What one update of the model measured."""
+
+    loss: float
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    gradient_norm: float
+    lag: float
+    lag_max: float
+    learning_rate: float
+    entropy_weight: float
+    waited: int
+    """Nanoseconds the trainer waited for rollouts before the update."""
+    busy: int
+    """Nanoseconds the update took."""
+    on_device: int
+    """Nanoseconds of `busy` in which the device worked or the trainer waited for the device."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a run has done so far. A checkpoint keeps the counters, and a resumed run continues from them."""
+
+    steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    restarts: int = 0
+    seconds: float = 0.0
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> "Counters":
+        return Counters(snapshot.steps, snapshot.updates, snapshot.episodes, snapshot.restarts, snapshot.seconds)
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """Values that are read at the moment of a snapshot, not counted between snapshots."""
+
+    prediction_queue: int
+    training_queue: int
+    agents: int
+    predictors: int
+    trainers: int
+    stepping_ns: int
+    """Nanoseconds that agent processes have spent in steps so far."""
+    waiting_ns: int
+    gpu: nvml.Sample | None = None
+
+
+class _Sums:
+    """Sums since the last snapshot."""
+
+    def __init__(self) -> None:
+        self.predictions = self.predicted_agents = self.agents_waited = 0
+        self.predictor_waited = self.predictor_blocked = 0
+        self.preparing = self.predicting = self.replying = 0
+        self.updates: list[Update] = []
+
+
+class Stats:
+    """Counts what the stages do. Any thread may add to it; one reader takes snapshots."""
+
+    def __init__(
+        self, frames_per_step: int, progress: Callable[[int, float], float], gauges: Callable[[], Gauges]
+    ) -> None:
+        """`progress` maps steps and seconds to the share of the run done; `gauges` reads what is not counted."""
+        self._frames_per_step = frames_per_step
+        self._progress = progress
+        self._gauges = gauges
+        self._lock = threading.Lock()
+        self._sums = _Sums()
+        self._steps = self._updates = self._episodes = self._restarts = 0
+        self._finished: list[Episode] = []
+        self._recent: deque[Episode] = deque(maxlen=AVERAGED_EPISODES)
+        self._best = math.nan
+        self._seconds_before = 0.0
+        self._started = self._last = time.monotonic()
+        self._last_stepping = self._last_waiting = 0
+        self._last_update: Update | None = None
+        self.failure: str | None = None
+        """The traceback of a thread that failed, if one did; the server then stops the run."""
+        self.trace: Tracer | None = None
+        """Spans of time of all stages, if `--profile` asks for them."""
+        self.account: Account | None = None
+        """The account of time, if it is kept. Set it before building threads that count in it."""
+
+    def resume(self, counters: Counters, recent: Sequence[Episode], best: float) -> None:
+        """Continues from a checkpoint's counters, the last episodes and the best score before it.
+
+        Call before any thread counts."""
+        self._steps, self._updates, self._episodes = counters.steps, counters.updates, counters.episodes
+        self._restarts, self._seconds_before = counters.restarts, counters.seconds
+        self._recent.extend(recent)
+        self._best = best
+
+    def start_clock(self) -> None:
+        """Training time starts now: the time to build the system does not count."""
+        self._started = self._last = time.monotonic()
+
+    # -- what stages report -------------------------------------------------------------------------------------------
+
+    def predicted(
+        self,
+        *,
+        agents: int,
+        steps: int,
+        ended: Sequence[Ended],
+        agents_waited: int,
+        waited: int,
+        blocked: int,
+        preparing: int,
+        predicting: int,
+        replying: int,
+        calls: int = 1,
+    ) -> None:
+        """Counts `calls` predictions for `agents` agents in total, which reported the results of `steps` steps and the
+        episodes that `ended` with them.
+
+        Times are in nanoseconds: `agents_waited` summed over all agents, the others of the predictor itself."""
+        with self._lock:
+            sums = self._sums
+            sums.predictions += calls
+            sums.predicted_agents += agents
+            sums.agents_waited += agents_waited
+            sums.predictor_waited += waited
+            sums.predictor_blocked += blocked
+            sums.preparing += preparing
+            sums.predicting += predicting
+            sums.replying += replying
+            self._steps += steps
+            # An episode and its last step are counted under one lock, so a checkpoint has both or neither.
+            for episode in ended:
+                self._add_episode(episode)
+
+    def _add_episode(self, ended: Ended) -> None:
+        self._episodes += 1
+        episode = Episode(self._episodes, self.seconds, self._steps, *ended)
+        self._finished.append(episode)
+        self._recent.append(episode)
+        if len(self._recent) == AVERAGED_EPISODES:
+            mean = _mean([e.score for e in self._recent])
+            self._best = mean if math.isnan(self._best) else max(self._best, mean)
+
+    def trained(self, updates: Sequence[Update]) -> None:
+        with self._lock:
+            self._sums.updates.extend(updates)
+            self._updates += len(updates)
+
+    def restarted(self) -> None:
+        with self._lock:
+            self._restarts += 1
+
+    def fail(self, who: str, error: BaseException) -> None:
+        """Reports that thread `who` ended with an unexpected error."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = f"{who} failed:\n" + "".join(traceback.format_exception(error))
+
+    # -- what readers see ---------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def seconds(self) -> float:
+        """Training time so far, over all resumes."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def progress(self) -> float:
+        return self._progress(self._steps, self.seconds)
+
+    def snapshot(self) -> tuple[Snapshot, list[Episode]]:
+        """The state of the run, and the episodes that ended since the last call."""
+        gauges = self._gauges()
+        with self._lock:
+            sums, self._sums = self._sums, _Sums()
+            finished, self._finished = self._finished, []
+            recent = list(self._recent)
+            now = time.monotonic()
+            elapsed, self._last = max(now - self._last, 1e-9), now
+            counted = Counters(self._steps, self._updates, self._episodes, self._restarts, self.seconds)
+        return self._describe(sums, gauges, recent, elapsed, counted), finished
+
+    def _describe(
+        self, sums: _Sums, gauges: Gauges, recent: list[Episode], elapsed: float, counted: Counters
+    ) -> Snapshot:
+        steps, seconds = counted.steps, counted.seconds
+        progress = self._progress(steps, seconds)
+        limited = progress > 0
+        left = seconds * (1 - progress) / progress if limited else math.nan
+        stepping, waiting = gauges.stepping_ns - self._last_stepping, gauges.waiting_ns - self._last_waiting
+        self._last_stepping, self._last_waiting = gauges.stepping_ns, gauges.waiting_ns
+        predictor_busy = sums.preparing + sums.predicting + sums.replying
+        predictor = sums.predictor_waited + sums.predictor_blocked + predictor_busy
+        trainer_waited, trainer_busy = sum(u.waited for u in sums.updates), sum(u.busy for u in sums.updates)
+        trainer = trainer_waited + trainer_busy
+        self._last_update = sums.updates[-1] if sums.updates else self._last_update
+
+        def mean(name: str) -> float:
+            return _mean([getattr(u, name) for u in sums.updates])
+
+        last = self._last_update
+        return Snapshot(
+            seconds=seconds, steps=steps, frames=steps * self._frames_per_step,
+            updates=counted.updates, episodes=counted.episodes, restarts=counted.restarts,
+            progress=progress if limited else math.nan, seconds_left=left,
+            pps=sums.predicted_agents / elapsed, tps=len(sums.updates) / elapsed,
+            score=_mean([e.score for e in recent]), best_score=self._best,
+            episode_length=_mean([e.length for e in recent]),
+            prediction_queue=gauges.prediction_queue, training_queue=gauges.training_queue,
+            prediction_batch=_share(sums.predicted_agents, sums.predictions),
+            lag=mean("lag"), lag_max=max((u.lag_max for u in sums.updates), default=math.nan),
+            loss=mean("loss"), policy_loss=mean("policy_loss"), value_loss=mean("value_loss"),
+            entropy=mean("entropy"), gradient_norm=mean("gradient_norm"),
+            learning_rate=last.learning_rate if last else math.nan,
+            entropy_weight=last.entropy_weight if last else math.nan,
+            agents=gauges.agents, predictors=gauges.predictors, trainers=gauges.trainers,
+            agent_stepping=_share(stepping, stepping + waiting), agent_waiting=_share(waiting, stepping + waiting),
+            predictor_waiting=_share(sums.predictor_waited, predictor),
+            predictor_blocked=_share(sums.predictor_blocked, predictor),
+            predictor_predicting=_share(predictor_busy, predictor),
+            trainer_waiting=_share(trainer_waited, trainer), trainer_training=_share(trainer_busy, trainer),
+            wait_ms=_share(sums.agents_waited, sums.predicted_agents) / 1e6,
+            preparing_ms=_share(sums.preparing, sums.predictions) / 1e6,
+            predicting_ms=_share(sums.predicting, sums.predictions) / 1e6,
+            replying_ms=_share(sums.replying, sums.predictions) / 1e6,
+            update_ms=_share(trainer_busy, len(sums.updates)) / 1e6,
+            update_device_ms=_share(sum(u.on_device for u in sums.updates), len(sums.updates)) / 1e6,
+            gpu_utilisation=gauges.gpu.utilisation if gauges.gpu else math.nan,
+            gpu_memory_mb=gauges.gpu.memory_mb if gauges.gpu else math.nan,
+            times=self.account.take() if self.account else account.UNKNOWN,
+        )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan

@@ -1,0 +1,85 @@
+"""The residual torso of IMPALA (Espeholt et al. 2018, figure 3, right): three stages, each of a convolution, a max-pool
+that halves the picture, and two residual blocks."""
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from ga3c.config import NamedNet
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
+from ga3c.nets.torsos import FlattenPixels
+
+CHANNELS = (16, 32, 32)
+"""Channels of the three stages at width 1."""
+BLOCKS = 2
+"""Residual blocks of each stage."""
+FEATURES = 256
+
+
+class Conv3x3(nn.Conv2d):
+    """A convolution that keeps height and width. `gain` is the gain of its orthogonal initialisation."""
+
+    def __init__(self, in_channels: int, out_channels: int, gain: float) -> None:
+        super().__init__(in_channels, out_channels, 3, padding=1)
+        self.gain = gain
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(relu(x)))), [N, C, H, W] to the same shape."""
+
+    def __init__(self, channels: int, gain: float) -> None:
+        """`gain` is that of the last convolution: it sets the size of the branch relative to x."""
+        super().__init__()
+        self.inner = Conv3x3(channels, channels, 2.0**0.5)
+        self.outer = Conv3x3(channels, channels, gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Not in place on x, which is still to be added.
+        branch: Tensor = self.outer(relu(self.inner(relu(x)), inplace=True))
+        return branch.add_(x)
+
+
+class ResidualStage(nn.Module):
+    """[N, C, H, W] to [N, channels, H / 2, W / 2], rounded up."""
+
+    def __init__(self, in_channels: int, channels: int, gain: float) -> None:
+        super().__init__()
+        self.convolution = Conv3x3(in_channels, channels, 1.0)  # no ReLU precedes it: a gain of 1 keeps the scale
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.blocks = nn.Sequential(*(ResidualBlock(channels, gain) for _ in range(BLOCKS)))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        features: Tensor = self.blocks(self.pool(self.convolution(pictures)))
+        return features
+
+
+class Impala(nn.Module):
+    """Pictures [N, C, H, W] to features [N, 256]."""
+
+    def __init__(self, channels: int, height: int, breadth: int, width: int) -> None:
+        super().__init__()
+        # With a gain of sqrt(2) each of the six branches would be as large as its input, and the features, and so the
+        # first values, eight times as large. With this gain they are 1.6 times as large.
+        gain = (2.0 / (BLOCKS * len(CHANNELS))) ** 0.5
+        stages: list[nn.Module] = []
+        for count in CHANNELS:
+            stages.append(ResidualStage(channels, width * count, gain))
+            channels, height, breadth = width * count, -(-height // 2), -(-breadth // 2)
+        self.stages = nn.Sequential(*stages)
+        self.flatten = FlattenPixels()
+        self.linear = nn.Linear(channels * height * breadth, FEATURES)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        flat = self.flatten(relu(self.stages(pictures), inplace=True))
+        return relu(self.linear(flat), inplace=True)
+
+
+def impala_torso(width: int, spec: EnvSpec, net: NamedNet) -> tuple[Impala, int]:
+    """The torso with `width` times the channels of the paper, and its number of features."""
+    if not spec.is_picture:
+        raise UserError(
+            f"--net is {net}, which needs pictures, but {spec.id} has observations of shape "
+            f"{list(spec.observation_shape)}; use --net mlp or auto."
+        )
+    channels, height, breadth = spec.observation_shape
+    return Impala(channels, height, breadth, width), FEATURES

@@ -1,0 +1,1 @@
+"""One training run from start to end: settings, folder, supervision, checkpoints, evaluation."""

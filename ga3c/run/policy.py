@@ -1,0 +1,133 @@
+"""A trained policy: the network of a checkpoint that acts on observations. Nothing is learned here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ga3c.envs import stacking
+from ga3c.errors import UserError
+from ga3c.run.trained import ActionChoice, Trained, Which, load
+
+
+class PolicyState(NamedTuple):
+    """What a policy keeps of N environments between two steps: their last frames, and the state of an LSTM."""
+
+    stacks: NDArray[Any]  # [N, S, *frame]
+    memory: Tensor | None  # [N, Z]
+
+    def take(self, rows: NDArray[Any]) -> "PolicyState":
+        """The state of some of the environments."""
+        return PolicyState(self.stacks[rows], None if self.memory is None else self.memory[torch.from_numpy(rows)])
+
+
+class Policy:
+    """Acts for one environment or for several at once: `action, state = policy.act(observation, state)`."""
+
+    def __init__(self, trained: Trained, choice: ActionChoice = "sample", seed: int = 1000) -> None:
+        self.trained = trained
+        self._greedy = choice == "greedy"
+        self._generator = torch.Generator(trained.device).manual_seed(seed)
+
+    @staticmethod
+    def load(path: Path, which: Which, device: torch.device, choice: ActionChoice, seed: int) -> "Policy":
+        """From a run's folder, or from one of its checkpoint files."""
+        return Policy(load(path, which, device), choice, seed)
+
+    def act(
+        self, observation: Any, state: PolicyState | None = None, first: NDArray[np.bool_] | None = None
+    ) -> tuple[Any, PolicyState]:
+        """The action for an observation, or the actions for a batch of them, and the state for the next call.
+
+        Args:
+            observation: As the environment gives it, or a batch of these with a leading dimension. For Atari one frame
+                of 84 x 84 greys, as gymnasium's AtariPreprocessing gives it. A picture may also be stacked already: 4
+                frames of 84 x 84 are one stack, unless `state` or `first` is of 4 environments.
+            state: What the last call returned; None where an episode begins.
+            first: For a batch, [N]: where an episode begins. Without a state, everywhere; else nowhere.
+        """
+        known = len(state.stacks) if state is not None else len(np.ravel(first)) if first is not None else None
+        frames, stacked, single = self._frames(observation, known)
+        count = len(frames)
+        if state is not None and len(state.stacks) != count:
+            raise UserError(f"The state is of {len(state.stacks)} environments, but there are {count} observations.")
+        first = np.full(count, state is None) if first is None else np.asarray(first, np.bool_).reshape(-1)
+        if len(first) != count:
+            raise UserError(f"first has {len(first)} entries, but there are {count} observations.")
+        if stacked:
+            state = PolicyState(frames, self._memory(state, first))
+            actions, state = self._decide(state)
+        else:
+            actions, state = self.act_on_frames(frames, state, first)
+        chosen = self.trained.spec.action.for_environment(actions)
+        return (chosen[0] if single else chosen), state
+
+    def act_on_frames(
+        self, frames: NDArray[Any], state: PolicyState | None, first: NDArray[np.bool_]
+    ) -> tuple[NDArray[Any], PolicyState]:
+        """Action rows [N, *action] for the next frame of each environment, [N, *frame], and the state after them."""
+        spec = self.trained.spec
+        before = np.zeros((len(frames), spec.stack, *frames.shape[1:]), frames.dtype) if state is None else state.stacks
+        stacks = np.empty_like(before)
+        for row, frame in enumerate(frames):
+            stacking.push(frame, bool(first[row]), before=before[row], out=stacks[row])
+        return self._decide(PolicyState(stacks, self._memory(state, first)))
+
+    @torch.inference_mode()
+    def _decide(self, state: PolicyState) -> tuple[NDArray[Any], PolicyState]:
+        network, spec = self.trained.network, self.trained.spec
+        observations = state.stacks.reshape(len(state.stacks), *spec.observation_shape)
+        parameters, _, memory = network.step(torch.tensor(observations, device=self.trained.device), state.memory)
+        head = network.head
+        actions = head.mode(parameters) if self._greedy else head.sample(parameters, self._generator)[0]
+        chosen: NDArray[Any] = actions.cpu().numpy()
+        return chosen, PolicyState(state.stacks, memory)
+
+    def _memory(self, state: PolicyState | None, first: NDArray[np.bool_]) -> Tensor | None:
+        """The LSTM's state before this step: zeros where an episode begins."""
+        if state is None or state.memory is None:
+            return self.trained.network.first_state(len(first))
+        return state.memory * torch.from_numpy(~first).to(state.memory)[:, None]
+
+    def _frames(self, observation: Any, count: int | None) -> tuple[NDArray[Any], bool, bool]:
+        """Frames [N, *frame], or stacks [N, S, *frame] of them; whether they are stacked; whether there is one only.
+        `count` is the number of environments, where it is known."""
+        spec, packer = self.trained.spec, self.trained.packer
+        layout = spec.layout
+        if packer is not None and packer.shape is None:  # no array, but a number or a dict
+            single = packer.contains(observation)
+            try:
+                return self._packed([observation] if single else list(observation)), False, single
+            except (TypeError, ValueError, KeyError, IndexError) as error:
+                raise UserError(
+                    f"The observation is neither one of {spec.id}'s observations nor a list of them: {observation!r}."
+                ) from error
+        given = np.asarray(observation)
+        frame = layout.frame_shape if packer is None or packer.shape is None else packer.shape
+        shapes = (spec.observation_shape, frame)
+        is_batch = count not in (None, 1) and given.shape[:1] == (count,) and given.shape[1:] in shapes
+        single = given.shape in shapes and not is_batch
+        shape = given.shape if single else given.shape[1:]
+        if not single and shape not in shapes:
+            raise UserError(
+                f"The observation has the shape {list(given.shape)}, but {spec.id} has observations of {list(frame)}"
+                + (f", or {list(spec.observation_shape)} when stacked" if spec.stack > 1 else "")
+                + "; a batch has one more dimension in front."
+            )
+        batch = given[None] if single else given
+        if spec.stack > 1 and shape == spec.observation_shape:
+            stacks = batch.reshape(len(batch), spec.stack, *layout.frame_shape)
+            return stacks.astype(layout.frame_dtype, copy=False), True, single
+        return self._packed(batch), False, single
+
+    def _packed(self, observations: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+        layout = self.trained.spec.layout
+        pack = self.trained.packer or layout.pack
+        frames = np.empty((len(observations), *layout.frame_shape), layout.frame_dtype)
+        for row, one in zip(frames, observations, strict=True):
+            pack(one, row)
+        return frames

@@ -1,0 +1,249 @@
+"""A run as an object: begun or continued, trained, watched and changed while it trains, and read afterwards."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ga3c import envs
+from ga3c.a3c.system import A3c
+from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, RunConfig, changed
+from ga3c.config.names import checked
+from ga3c.config.sections import require
+from ga3c.engine import device
+from ga3c.engine.ga3c import Ga3c
+from ga3c.envs import own
+from ga3c.errors import UserError
+from ga3c.metrics import sinks
+from ga3c.metrics.settings import flat
+from ga3c.metrics.sinks.base import RunFacts, Sink
+from ga3c.metrics.sinks.csv import read_episodes, read_metrics, trim
+from ga3c.metrics.sinks.events import EventsSink
+from ga3c.metrics.sinks.status import StatusSink
+from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
+from ga3c.run import checkpoint, protocols
+from ga3c.run.callbacks import CallbackSink
+from ga3c.run.checkpoint import Checkpoint
+from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint
+from ga3c.run.folder import RunFolder
+from ga3c.run.server import Server
+from ga3c.tune import tuning
+from ga3c.tune.tuner import Setting
+from ga3c.tune.tuning import Tunable
+
+
+class Run:
+    """A training run. Its folder and settings; while it trains, also its progress and ways to change it."""
+
+    def __init__(self, server: Server, folder: RunFolder, resumed_at: int | None = None) -> None:
+        """`resumed_at` is the number of steps that a resumed run has behind it; None for a new run."""
+        self.server = server
+        self.run_folder = folder
+        self._resumed_at = resumed_at
+
+    def train(self, *more: Sink, callbacks: Sequence[Any] = ()) -> None:
+        """Trains to the end, with the sinks that every run has, more sinks, and callbacks."""
+        try:
+            called = [CallbackSink(callback, self) for callback in callbacks]
+            self.server.run([*self._files(), *more, *called])
+        finally:
+            self.run_folder.unlock()
+
+    def _files(self) -> list[Sink]:
+        """The sinks that every run has, and those that `log` names."""
+        folder, config = self.run_folder, self.config
+        facts = RunFacts(
+            name=f"{config.env_id} {folder.path.name}",
+            folder=folder.path,
+            tensorboard=folder.tensorboard,
+            settings=flat(dataclasses.asdict(config)),
+            rules=protocols.name(config.env, envs.is_atari(config.env_id)),
+            purge_step=self._resumed_at,
+        )
+        return [EventsSink(folder.events), StatusSink(folder.status), *sinks.make(log_names(config.run.log), facts)]
+
+    # -- what it is and how far it is ---------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        return self.run_folder.path
+
+    @property
+    def config(self) -> Config:
+        return self.server.config
+
+    @property
+    def score(self) -> float:
+        """Mean raw score of the last 100 episodes of training; NaN before the first."""
+        return self.server.last.score if self.server.last else math.nan
+
+    @property
+    def steps(self) -> int:
+        """Agent steps so far."""
+        return self.server.stats.steps
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run reached its limit of steps or minutes."""
+        return self.server.complete
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended; empty while it goes on."""
+        return self.server.reason
+
+    def metrics(self) -> dict[str, NDArray[np.float64]]:
+        """The record of the run by column, with a value for about every second: seconds, steps, score, pps, tps and the
+        other columns of metrics.csv. `pandas.DataFrame(run.metrics())` is a table of it."""
+        rows = read_metrics(self.folder)
+        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+
+    def episodes(self) -> list[Episode]:
+        """Every episode of training, with its raw score."""
+        return read_episodes(self.folder)
+
+    # -- while it goes on; any thread may call these ------------------------------------------------------------------
+
+    def stop(self, reason: str = "Stopped by the program.") -> None:
+        """Ends the run soon, with a checkpoint."""
+        self.server.stop(reason)
+
+    def checkpoint(self) -> None:
+        """Writes a checkpoint soon."""
+        self.server.commands.put(TakeCheckpoint())
+
+    def set(
+        self,
+        *,
+        agents: int | None = None,
+        predictors: int | None = None,
+        trainers: int | None = None,
+        learning_rate: float | None = None,
+        entropy_weight: float | None = None,
+    ) -> None:
+        """Changes numbers or rates within a tenth of a second. Numbers that are set end tuning. A rate that is set
+        holds from then on, whatever its schedule."""
+        numbers = SetNumbers(agents, predictors, trainers)
+        rates = SetRates(_rate("learning_rate", learning_rate), _rate("entropy_weight", entropy_weight))
+        if numbers != SetNumbers():
+            self._check_numbers(numbers)
+            self.server.commands.put(numbers)
+        if rates != SetRates():
+            self.server.commands.put(rates)
+
+    def _check_numbers(self, numbers: SetNumbers) -> None:
+        """Refuses numbers that this run has no room for."""
+        system = self.server.system
+        if not isinstance(system, Tunable):
+            text = f"The numbers of agents and threads of --system {self.config.engine.system} are fixed."
+            raise UserError(text).for_python()
+        for name in Setting._fields:
+            value, levels = getattr(numbers, name), getattr(system.space, name)
+            if value is not None and value not in levels:
+                text = f"{name} is {value}, but this run has room for {levels[0]} to {levels[-1]}; start it with more."
+                raise UserError(text).for_python()
+
+
+def _rate(name: str, value: float | None) -> float | None:
+    """A rate to hold; refuses what is no number of 0 or more."""
+    if value is None:
+        return None
+    try:
+        rate = float(checked(name, float, value))
+        require(0.0 <= rate < math.inf, name, value, "0 or more")
+    except UserError as error:
+        raise error.for_python() from None
+    return rate
+
+
+def log_names(text: str) -> list[str]:
+    """The sinks that `--log` names."""
+    return [name for name in text.replace(" ", "").split(",") if name]
+
+
+def begin(config: Config, path: Path | None = None) -> Run:
+    """A new run. Nothing is written before all settings are checked."""
+    sinks.check(log_names(config.run.log))
+    own.pickled(config.env_id)  # refuses an environment that agent processes could not receive
+    folder = RunFolder(path or RunFolder.default(config))
+    folder.check_new()
+    server = build(config, folder, start=0)
+    folder.create(config)
+    return Run(server, folder)
+
+
+def go_on(
+    path: Path, steps: int | None = None, minutes: float | None = None, device_name: DeviceName | None = None
+) -> Run:
+    """A run from its last checkpoint. A new limit or device becomes part of its configuration."""
+    folder = RunFolder(path)
+    new = {"steps": steps, "minutes": minutes, "device": device_name}
+    config = changed(folder.read_config(), {name: value for name, value in new.items() if value is not None})
+    saved_path = folder.last_checkpoint()
+    saved = checkpoint.load(saved_path)
+    counters = saved.counters
+    if config.progress(counters.steps, counters.seconds) >= 1.0:
+        raise UserError(
+            f"{path} is complete: {counters.steps:,} steps in {counters.seconds / 60:.1f} minutes; "
+            f"to go further, raise the limit that is reached ({_limits(config.run)})."
+        )
+    folder.lock()
+    try:
+        server = _resumed(config, folder, saved, saved_path)
+    except BaseException:
+        folder.unlock()
+        raise
+    return Run(server, folder, counters.steps)
+
+
+def _resumed(config: Config, folder: RunFolder, saved: Checkpoint, saved_path: Path) -> Server:
+    """The server of a run that continues from a checkpoint; later rows of its records are removed."""
+    counters, path = saved.counters, folder.path
+    server = build(config, folder, start=counters.steps)
+    recent = [episode for episode in read_episodes(path) if episode.steps <= counters.steps][-AVERAGED_EPISODES:]
+    try:
+        server.resume(saved, recent)
+    except ValueError as error:
+        raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
+    trim(path, counters.steps)
+    tuning.trim(folder.tuning, counters.steps)
+    folder.write_config(config)
+    return server
+
+
+def build(config: Config, folder: RunFolder, start: int) -> Server:
+    """The server with all its parts, for a run with `start` steps behind it. GA3C sends raw screens to a GPU; on the
+    CPU, and with A3C, the agents preprocess them."""
+    central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
+    spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda, env_args=config.env_args)
+    rules = protocols.name(config.env, spec.source == "atari")
+    try:
+        if not central:
+            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
+        system = Ga3c(config, spec, folder.logs, start)
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
+    except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
+        raise UserError(f"This machine cannot hold such a run ({reason}); use {less}.") from error
+
+
+def _device(engine: EngineConfig) -> torch.device:
+    """The device of the models; a UserError says that the machine does not have it."""
+    if engine.system in GPU_SYSTEMS and not torch.cuda.is_available():
+        raise UserError(
+            f"--system {engine.system} keeps its models on a GPU, but torch sees no CUDA device here; "
+            "use --system a3c-cpu or a3c-threads."
+        )
+    return device.choose(engine.device)
+
+
+def _limits(run: RunConfig) -> str:
+    """The limits of a run, as flags."""
+    steps, minutes = f"--steps {run.steps}", f"--minutes {run.minutes:g}"
+    return f"{steps} or {minutes}" if run.steps and run.minutes else steps if run.steps else minutes

@@ -1,0 +1,33 @@
+"""What the server knows of a system that trains: GA3C, or one of the A3C systems that it is compared with."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ga3c.agents.host import Supervised
+from ga3c.engine.model import Model
+from ga3c.learn.schedules import Rates
+from ga3c.metrics.stats import Stats
+from ga3c.metrics.trace import SpanRing
+
+
+class System(Supervised, Protocol):
+    """Agents that play, and the threads or processes that predict for them and update the model."""
+
+    @property
+    def model(self) -> Model:
+        """The model that is trained, saved and resumed."""
+
+    @property
+    def stats(self) -> Stats:
+        """The record of all threads and processes. A `failure` in it ends the run."""
+
+    @property
+    def rates(self) -> Rates:
+        """The learning rate and the entropy weight, by schedule or held."""
+
+    @property
+    def rings(self) -> Sequence[SpanRing]:
+        """What each agent process did and when, if the run is traced."""
+
+    def all_act(self) -> bool:
+        """Whether every agent process has made its first step."""

@@ -1,0 +1,88 @@
+"""A trained network with what is needed to play: its settings, its environment, its device."""
+
+import contextlib
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from ga3c import envs, nets
+from ga3c.config import Config
+from ga3c.engine.model import Model
+from ga3c.envs import gym
+from ga3c.envs.seeding import environment_seed
+from ga3c.envs.spec import Environment, EnvSpec
+from ga3c.errors import UserError
+from ga3c.nets import Network
+from ga3c.run import checkpoint
+from ga3c.run.folder import RunFolder
+
+ActionChoice = Literal["sample", "greedy"]
+Which = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The network of a checkpoint, and what is needed to play with it."""
+
+    config: Config
+    spec: EnvSpec
+    network: Network
+    device: torch.device
+    path: Path
+    """The checkpoint."""
+    steps: int
+    """Agent steps of training before the checkpoint."""
+    packer: gym.Packer | None
+    """Writes observations as frames; None for Atari, where a frame is the observation."""
+
+    def environment(self, seed: int, index: int, *, render: bool = False) -> Environment:
+        """The run's environment. Each `index` has another seed."""
+        own_seed = environment_seed(seed, index)
+        return envs.make(
+            self.config.env_id, self.config.env, self.spec.raw_screens, own_seed, self.config.env_args, render=render
+        )
+
+
+def load(folder: Path, which: Which, device: torch.device) -> Trained:
+    """Reads a run's configuration and one of its checkpoints: the last or the best of a folder, or a given file. A
+    UserError says what is wrong with them."""
+    run = RunFolder.of(folder)
+    config = run.read_config()
+    path = folder if folder.is_file() else run.best_checkpoint() if which == "best" else run.last_checkpoint()
+    saved = checkpoint.load(path)
+    # Environments that are played in this process make their frames on the CPU, whatever the device.
+    spec = envs.describe(config.env_id, config.env, raw_screens=False, env_args=config.env_args)
+    model = Model(nets.build(spec, config.net), config.learn, device)
+    try:
+        model.load(saved.tensors, saved.counters.updates)
+    except ValueError as error:
+        raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
+    packer = envs.packer(config.env_id, config.env_args)
+    return Trained(config, spec, model.reader(), device, path, saved.counters.steps, packer)
+
+
+def check_request(episodes: int, seed: int) -> None:
+    """Refuses numbers that make no sense."""
+    if not _is_whole(episodes) or episodes < 1:
+        raise UserError(f"--episodes is {episodes}, but must be 1 or more.")
+    if not _is_whole(seed) or not 0 <= seed < 2**31:
+        raise UserError(f"--seed is {seed}, but must be between 0 and {2**31 - 1}.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral)
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Within the context, a torch operation uses `count` threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

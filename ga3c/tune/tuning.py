@@ -1,0 +1,175 @@
+"""Tuning: measures a running system in windows, lets the tuner decide, changes the system and writes tuning.csv."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from ga3c.config import Config
+from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.tables import Table, line
+from ga3c.metrics.text import count
+from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Tuner, Window, default_limit
+
+WINDOW_SECONDS, PAPER_WINDOW_SECONDS = 15.0, 60.0
+"""How long a setting is measured by default: by our tuner, and by the paper's procedure."""
+_WARM_UP = 10.0
+"""Seconds after the first update that are not measured: queues fill up, and the first rollouts arrive all at once."""
+_SETTLE, _MOST_SETTLING = 3.0, 15.0
+"""Seconds after each change that are not measured: agents that had paused first deliver steps of old weights. It takes
+longer, up to the second number, while rollouts from before the change wait: training on them says nothing about the
+speed of the new setting."""
+_LEAST_UPDATES, _MOST_WINDOWS = 30, 4
+"""A window with fewer updates says too little, so it is made longer, up to this multiple."""
+
+_COLUMNS = (
+    "seconds", "steps", "agents", "predictors", "trainers", "tps", "pps", "lag", "decision", "accepted_agents",
+    "accepted_predictors", "accepted_trainers", "why",
+)  # fmt: skip
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """A system whose numbers of agents, predictors and trainers may change while it runs."""
+
+    @property
+    def space(self) -> Space:
+        """The numbers that are possible."""
+
+    @property
+    def setting(self) -> Setting:
+        """The numbers at present."""
+
+    def set(self, setting: Setting) -> None:
+        """Changes the numbers while the system runs, without losing requests or rollouts. Raises RuntimeError or
+        MemoryError if there is no room for more."""
+
+
+class Tuning:
+    """Follows the snapshots of a system. Each row of tuning.csv is a window, the decision after it and the reason."""
+
+    def __init__(
+        self, system: Tunable, tuner: Tuner, seconds: float, path: Path, updates_per_rollout: float = 1.0
+    ) -> None:
+        self._system = system
+        self._tuner = tuner
+        self._seconds = seconds
+        self._table = _table(path)
+        self.accepted = system.setting
+        """The best setting so far; another one may be on trial."""
+        self._measure_from = math.nan
+        """Training time before which nothing is measured; NaN until the first update."""
+        self._all_new_from = 0.0
+        """The count of updates from which on all rollouts were played after the last change."""
+        self._changed = False
+        """Whether the system has changed since the last snapshot."""
+        self._restarts = 0
+        """Restarts of agent processes at the last snapshot."""
+        self._per_rollout = updates_per_rollout
+        self._start: Snapshot | None = None
+        self._taken: list[Snapshot] = []
+
+    def look(self, now: Snapshot) -> str | None:
+        """Takes the next snapshot. At the end of a window it decides and changes the system; it returns a sentence for
+        people if another setting was accepted."""
+        if self._changed:
+            # The time that is not measured begins after the change, which takes seconds if it builds threads.
+            self._changed, self._measure_from = False, now.seconds + _SETTLE
+            self._all_new_from = now.updates + now.training_queue * self._per_rollout
+        if math.isnan(self._measure_from):
+            if now.tps > 0:
+                self._measure_from = now.seconds + _WARM_UP
+            return None
+        if now.restarts != self._restarts:  # a restarted process plays no steps for a while
+            self._restarts, self._start = now.restarts, None
+            self._measure_from = max(self._measure_from, now.seconds + _SETTLE)
+        if self._start is None:
+            self._start = now if self._has_settled(now) else None
+            self._taken = []
+            return None
+        self._taken.append(now)
+        seconds, updates = now.seconds - self._start.seconds, now.updates - self._start.updates
+        enough = updates >= _LEAST_UPDATES or seconds >= _MOST_WINDOWS * self._seconds
+        if seconds < self._seconds or not enough:
+            return None
+        window = measure(self._system.setting, self._start, self._taken)
+        return self._act(window, self._tuner.observe(window), now)
+
+    def _has_settled(self, now: Snapshot) -> bool:
+        late = now.seconds - self._measure_from
+        return late >= _MOST_SETTLING - _SETTLE or (late >= 0.0 and now.updates >= self._all_new_from)
+
+    def end(self) -> str:
+        """Returns to the accepted setting and names it for people."""
+        self._system.set(self.accepted)
+        return _named(self.accepted)
+
+    def _act(self, window: Window, decision: Decision, now: Snapshot) -> str | None:
+        before, self.accepted = self.accepted, decision.accepted
+        self._write(window, decision, now)
+        self._start, self._taken = now, []
+        if decision.next != window.setting:
+            self._system.set(decision.next)
+            self._start, self._changed = None, True
+        return None if decision.accepted == before else f"Tuned to {_named(decision.accepted)}: {decision.why}."
+
+    def _write(self, window: Window, decision: Decision, now: Snapshot) -> None:
+        cells = (
+            now.seconds, now.steps, *window.setting, window.tps, window.pps, window.lag, decision.verdict,
+            *decision.accepted, decision.why,
+        )  # fmt: skip
+        with self._table.open() as file:
+            file.write(line(cells))
+
+
+def _named(setting: Setting) -> str:
+    agents, predictors, trainers = map(count, setting, ("agent", "predictor", "trainer"))
+    return f"{agents}, {predictors} and {trainers}"
+
+
+def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | None:
+    """The tuning that a run asks for, if any. A run resumed at `steps` continues with the setting accepted then, under
+    the same limit on lag."""
+    engine = config.engine
+    if engine.tune == "off":
+        return None
+    rows = read(path, steps) if steps else []
+    if rows:
+        system.set(system.space.nearest(Setting._make(int(rows[-1][f"accepted_{n}"]) for n in Setting._fields)))
+    per_rollout = config.learn.reuse / config.learn.batch_rollouts
+    tuner: Tuner
+    if engine.tune == "paper":
+        tuner = PaperTuner(system.space, system.setting, config.run.seed + steps)
+        return Tuning(system, tuner, engine.tune_seconds or PAPER_WINDOW_SECONDS, path, per_rollout)
+    first = next((row for row in rows if row["lag"]), None)
+    most = system.space.agents[-1]
+    limit = default_limit(float(first["lag"]), int(first["agents"]), most) if first else 0.0
+    limit = engine.lag_limit or limit
+    tuner = Climber(system.space, system.setting, limit)
+    return Tuning(system, tuner, engine.tune_seconds or WINDOW_SECONDS, path, per_rollout)
+
+
+def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Window:
+    """The window that the snapshots after `start` make up."""
+    seconds = taken[-1].seconds - start.seconds
+    lengths = [b.seconds - a.seconds for a, b in zip((start, *taken), taken, strict=False)]
+    updates = [b.updates - a.updates for a, b in zip((start, *taken), taken, strict=False)]
+    trained = [(s.lag, n) for s, n in zip(taken, updates, strict=True) if n and not math.isnan(s.lag)]
+    lag = sum(lag * n for lag, n in trained) / sum(n for _, n in trained) if trained else math.nan
+    pps = sum(s.pps * length for s, length in zip(taken, lengths, strict=True)) / seconds
+    return Window(setting, sum(updates) / seconds, pps, lag)
+
+
+def read(path: Path, steps: int) -> list[dict[str, str]]:
+    """The windows on record up to `steps`; an empty list if there is no file."""
+    accepted = [f"accepted_{name}" for name in Setting._fields]
+    return [row for row in _table(path).read(steps) if all(row.get(name, "").isdigit() for name in accepted)]
+
+
+def trim(path: Path, steps: int) -> None:
+    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows."""
+    _table(path).trim(steps)
+
+
+def _table(path: Path) -> Table:
+    return Table(path, _COLUMNS, texts=("decision", "why"))

@@ -1,0 +1,38 @@
+"""What a terminal shows of a run: the live view, plain lines, or nothing."""
+
+import os
+import sys
+
+from rich.console import Console
+
+from ga3c import envs
+from ga3c.config import Config, Ui
+from ga3c.engine import device
+from ga3c.metrics.sinks.base import Sink
+from ga3c.metrics.sinks.csv import read_metrics
+from ga3c.run import protocols
+from ga3c.run.folder import RunFolder
+from ga3c.view.live import Dashboard, LiveSink
+from ga3c.view.plain import PlainSink, WarningSink
+
+
+def sinks(ui: Ui, config: Config, folder: RunFolder) -> list[Sink]:
+    """The sink that `ui` asks for. `auto` is the live view on a terminal, else plain lines. `none` shows warnings."""
+    if ui == "auto":
+        ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+    if ui == "none":
+        return [WarningSink(sys.stderr)]
+    rules = protocols.short(config.env, envs.is_atari(config.env_id))
+    names_bottleneck = config.engine.system == "ga3c"  # in A3C no stage waits for another
+    if ui == "plain":
+        return [PlainSink(sys.stdout, names_bottleneck, rules)]
+    history = [(row["steps"], row["score"]) for row in read_metrics(folder.path)]
+    facts = (
+        config.engine.system,
+        f"preset {config.preset}",
+        f"net {config.net.net}",
+        f"on {device.choose(config.engine.device).type}",
+        f"seed {config.run.seed}",
+    )
+    dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck, rules)
+    return [LiveSink(Console(), dashboard)]

@@ -1,0 +1,260 @@
+"""Gymnasium environments: what becomes a picture, what a vector, and what is refused."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from ga3c import envs
+from ga3c.config import EnvConfig
+from ga3c.envs import catalog
+from ga3c.errors import UserError
+
+CONFIG = EnvConfig()
+
+
+class Canned(gymnasium.Env[Any, Any]):
+    """Shows samples of any space and ends after `length` steps; remembers what it was told."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
+    made: list["Canned"] = []
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any] | None = None,
+        length: int = 3,
+        render_mode: str | None = None,
+    ) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space or spaces.Discrete(2)
+        self.length, self.render_mode = length, render_mode
+        self.seeds: list[int | None] = []
+        self.actions: list[int] = []
+        self.last: Any = None
+        Canned.made.append(self)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.seeds.append(seed)
+        self.actions = []
+        self.last = self.observation_space.sample()
+        return self.last, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action)
+        self.actions.append(int(action))
+        self.last = self.observation_space.sample()
+        return self.last, -2.5, len(self.actions) >= self.length, False, {}
+
+    def render(self) -> Any:
+        assert self.render_mode == "rgb_array"
+        return np.full((20, 30, 3), 7, np.uint8)
+
+
+def register(name: str, max_episode_steps: int | None = None, **kwargs: Any) -> str:
+    """Registers a Canned environment for one test, under a name of its own."""
+    env_id = f"{name}-v0"
+    gymnasium.registry.pop(env_id, None)
+    entry_point: Any = Canned
+    gymnasium.register(env_id, entry_point, kwargs=kwargs, max_episode_steps=max_episode_steps)
+    return env_id
+
+
+def test_a_vector() -> None:
+    spec = envs.describe("CartPole-v1", CONFIG, raw_screens=True)
+    assert (spec.source, spec.frame_shape, spec.frame_dtype) == ("gym", (4,), "float32")
+    assert (spec.observation_shape, spec.stack, spec.action.num) == ((4,), 1, 2)
+    assert (spec.frames_per_step, spec.raw_screens, spec.is_picture, spec.frame_rate) == (1, False, False, 50.0)
+    env, out = envs.make("CartPole-v1", CONFIG, False, seed=3), np.zeros(4, np.float32)
+    theirs = gymnasium.make("CartPole-v1")
+    env.reset(out)
+    assert np.array_equal(out, theirs.reset(seed=3)[0])
+    for _ in range(5):
+        transition = env.step(1, out)
+        observation, reward, terminated, truncated, _ = theirs.step(1)
+        assert np.array_equal(out, observation)
+        assert transition == (reward, terminated, truncated, False)
+    env.close()
+
+
+def test_discrete_observations_are_one_hot() -> None:
+    assert envs.describe("FrozenLake-v1", CONFIG, False).observation_shape == (16,)
+    env, out = envs.make("FrozenLake-v1", CONFIG, False, seed=1), np.full(16, 9, np.float32)
+    env.reset(out)
+    assert out.tolist() == [1.0] + [0.0] * 15
+
+
+@pytest.mark.parametrize(
+    ("space", "size"),
+    [
+        (spaces.MultiBinary(5), 5),
+        (spaces.MultiDiscrete([3, 2]), 5),
+        (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2, 2)))), 7),
+        (spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 9, (3,), np.int64)), 5),
+        (spaces.Box(0, 255, (7, 7, 3), np.uint8), 147),
+        (spaces.Box(-np.inf, np.inf, (40, 40, 3), np.float32), 4800),
+        (spaces.Box(0, 1, (), np.float64), 1),
+    ],
+)
+def test_flattened_spaces(space: spaces.Space[Any], size: int) -> None:
+    env_id = register("Ga3cFlat", observation_space=space)
+    spec = envs.describe(env_id, CONFIG, False)
+    assert (spec.frame_shape, spec.frame_dtype, spec.stack) == ((size,), "float32", 1)
+    env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(size, np.float32)
+    env.reset(out)
+    assert np.allclose(out, np.asarray(spaces.flatten(space, Canned.made[-1].last), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "frame_shape", "axes"),
+    [
+        ((40, 50), (1, 40, 50), None),
+        ((40, 50, 1), (1, 40, 50), (2, 0, 1)),
+        ((40, 50, 3), (3, 40, 50), (2, 0, 1)),
+        ((40, 50, 4), (4, 40, 50), (2, 0, 1)),
+        ((3, 40, 50), (3, 40, 50), (0, 1, 2)),
+    ],
+)
+def test_pictures(shape: tuple[int, ...], frame_shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
+    env_id = register("Ga3cPicture", observation_space=spaces.Box(0, 255, shape, np.uint8))
+    spec = envs.describe(env_id, EnvConfig(stack=2), False)
+    assert (spec.frame_shape, spec.frame_dtype, spec.stack) == (frame_shape, "uint8", 2)
+    assert spec.observation_shape == (2 * frame_shape[0], 40, 50)
+    assert spec.is_picture
+    env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(frame_shape, np.uint8)
+    env.reset(out)
+    assert np.array_equal(out if axes else out[0], np.transpose(Canned.made[-1].last, axes or (0, 1)))
+    env.step(0, out)
+    assert np.array_equal(out if axes else out[0], np.transpose(Canned.made[-1].last, axes or (0, 1)))
+
+
+def test_ends_are_told_apart_and_rewards_are_raw() -> None:
+    out = np.zeros(1, np.float32)
+    space = spaces.Box(0, 1, (1,))
+    for limit, end in ((None, (-2.5, True, False, False)), (2, (-2.5, False, True, False))):
+        env = envs.make(register("Ga3cEnd", limit, observation_space=space), CONFIG, False, seed=1)
+        for _ in range(2):
+            env.reset(out)
+            steps = [env.step(0, out) for _ in range(limit or 3)]
+            assert steps[-1] == end
+            assert set(steps[:-1]) == {(-2.5, False, False, False)}
+            assert out == Canned.made[-1].last  # the final observation, not that of a new episode
+
+
+def test_seeded_at_the_first_reset_only() -> None:
+    env_id = register("Ga3cSeed", observation_space=spaces.Box(0, 1, (1,)))
+    env = envs.make(env_id, CONFIG, False, seed=11)
+    for _ in range(3):
+        env.reset(np.zeros(1, np.float32))
+    assert Canned.made[-1].seeds == [11, None, None]
+
+
+def test_actions_begin_at_start() -> None:
+    space = spaces.Discrete(3, start=-1)
+    env_id = register("Ga3cStart", observation_space=spaces.Box(0, 1, (1,)), action_space=space, length=9)
+    assert envs.describe(env_id, CONFIG, False).action.num == 3
+    env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(1, np.float32)
+    env.reset(out)
+    for action in range(3):
+        env.step(action, out)
+    assert Canned.made[-1].actions == [-1, 0, 1]
+
+
+def test_render() -> None:
+    env_id = register("Ga3cRender", observation_space=spaces.Box(0, 1, (1,)))
+    assert envs.describe(env_id, CONFIG, False).frame_rate == 12.0
+    env = envs.make(env_id, CONFIG, False, seed=1, render=True)
+    env.reset(np.zeros(1, np.float32))
+    (picture,) = env.render()
+    assert picture.shape == (20, 30, 3)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(5),
+        spaces.Sequence(spaces.Discrete(2)),
+        spaces.Graph(spaces.Discrete(2), None),
+        spaces.Dict(words=spaces.Text(5)),
+    ],
+)
+def test_unsupported_observations(space: spaces.Space[Any]) -> None:
+    env_id = register("Ga3cOdd", observation_space=space)
+    with pytest.raises(UserError, match=f"{env_id} has the observation space {type(space).__name__}"):
+        envs.describe(env_id, CONFIG, False)
+
+
+def test_observations_too_large() -> None:
+    env_id = register("Ga3cHuge", observation_space=spaces.Discrete(10**9))
+    with pytest.raises(UserError, match="1000000000 numbers"):
+        envs.describe(env_id, CONFIG, False)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(2)])
+def test_unsupported_actions(space: spaces.Space[Any]) -> None:
+    env_id = register("Ga3cAct", observation_space=spaces.Box(0, 1, (1,)), action_space=space)
+    with pytest.raises(UserError, match=f"action space {type(space).__name__}.*only Discrete"):
+        envs.describe(env_id, CONFIG, False)
+
+
+def test_a_constructor_that_raises() -> None:
+    env_id = register("Ga3cBroken", nonsense=1)
+    with pytest.raises(UserError, match=r"Ga3cBroken-v0 could not be made: TypeError: .*nonsense"):
+        envs.describe(env_id, CONFIG, False)
+
+
+def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d.lunar_lander", raising=False)
+    monkeypatch.delitem(sys.modules, "gymnasium.envs.box2d", raising=False)
+    with pytest.raises(UserError, match=r"LunarLander-v3 needs a package that is not installed: .*box2d"):
+        envs.describe("LunarLander-v3", CONFIG, False)
+
+
+def test_ids_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ga3c_own_env.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Ga3cOwn-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=7)\n"
+    )
+    (tmp_path / "ga3c_bad_env.py").write_text("raise RuntimeError('out of coffee')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = envs.describe("ga3c_own_env:Ga3cOwn-v0", CONFIG, False)
+    assert (spec.id, spec.frame_shape) == ("ga3c_own_env:Ga3cOwn-v0", (4,))
+    env, out = envs.make("ga3c_own_env:Ga3cOwn-v0", CONFIG, False, seed=1), np.zeros(4, np.float32)
+    env.reset(out)
+    assert [env.step(step % 2, out).truncated for step in range(7)] == [False] * 6 + [True]
+    for env_id, reason in (("ga3c_bad_env:X-v0", "out of coffee"), ("ga3c_no_env:X-v0", "No module named")):
+        with pytest.raises(UserError, match=reason):
+            envs.describe(env_id, CONFIG, False)
+    with pytest.raises(UserError, match="did you mean Ga3cOwn-v0"):
+        envs.describe("ga3c_own_env:Ga3cOwm-v0", CONFIG, False)
+
+
+@pytest.mark.parametrize("wrong", ["CartPole", "cartpole-v1", "CartPole-v7", "Cart-Pole-v1"])
+def test_unknown_names(wrong: str) -> None:
+    with pytest.raises(UserError, match=r"did you mean CartPole-v1"):
+        envs.describe(wrong, CONFIG, False)
+
+
+def test_names_like_nothing() -> None:
+    with pytest.raises(UserError, match="ga3c envs"):
+        envs.describe("zzzzqqqq", CONFIG, False)
+
+
+def test_catalog() -> None:
+    ids = {entry.id: entry for entry in catalog.list_ids(None) if entry.kind == "gym"}
+    assert {"CartPole-v1", "MountainCar-v0", "Acrobot-v1", "FrozenLake-v1", "LunarLander-v3"} <= set(ids)
+    assert not {"CartPole-v0", "Pendulum-v1", "Ant-v5", "Humanoid-v2", "CarRacing-v3"} & set(ids)
+    assert ids["CartPole-v1"].note == ""
+    assert {entry.id for entry in catalog.list_ids("cartpole-v?")} >= {"CartPole-v0", "CartPole-v1"}
+    assert catalog.list_ids("no such thing") == []
+
+
+def test_catalog_notes_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    (lander,) = catalog.list_ids("LunarLander-v3")
+    assert "box2d" in lander.note

@@ -1,0 +1,72 @@
+import math
+from pathlib import Path
+
+import pytest
+from snapshots import make_snapshot
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+
+from ga3c.metrics.sinks.tensorboard import SETTINGS_TAG, TAGS, TensorBoardSink
+from ga3c.metrics.stats import METRICS
+
+
+def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_tensorboard_has_every_field(tmp_path: Path) -> None:
+    unshown = {"steps", "progress", "seconds_left"}
+    assert set(TAGS) | unshown == set(METRICS)
+    sink = TensorBoardSink(tmp_path)
+    snapshot = make_snapshot(5_000)
+    sink.write(snapshot, [])
+    sink.close()
+    scalars = _scalars(tmp_path)
+    for name, tag in TAGS.items():
+        ((step, value),) = scalars[tag]
+        assert step == 5_000
+        assert value == pytest.approx(snapshot.numbers()[name], rel=1e-6)
+    assert len(scalars) == len(TAGS), "two of them have one name"
+    assert "prediction times/queueing p95 ms" in scalars
+
+
+def test_tensorboard_names_the_rules_of_a_score(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path, rules="no-op starts")
+    sink.write(make_snapshot(1), [])
+    sink.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    described = {tag: metadata.summary_description for tag, metadata in events.summary_metadata.items()}
+    text = "Raw scores, no-op starts"
+    assert described == {TAGS["score"]: text, TAGS["best_score"]: text}
+
+
+def test_tensorboard_skips_nan(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path)
+    sink.write(make_snapshot(1, score=math.nan), [])
+    sink.write(make_snapshot(2, score=0.5), [])
+    sink.close()
+    assert _scalars(tmp_path)[TAGS["score"]] == [(2, 0.5)]
+
+
+def test_tensorboard_drops_what_a_resume_repeats(tmp_path: Path) -> None:
+    first = TensorBoardSink(tmp_path)
+    for steps in (100, 200, 300):
+        first.write(make_snapshot(steps, pps=1.0), [])
+    first.close()
+    second = TensorBoardSink(tmp_path, purge_step=200)
+    second.write(make_snapshot(250, pps=2.0), [])
+    second.close()
+    assert _scalars(tmp_path)[TAGS["pps"]] == [(100, 1.0), (200, 1.0), (250, 2.0)]
+
+
+def test_tensorboard_shows_the_settings_as_a_table_of_text(tmp_path: Path) -> None:
+    TensorBoardSink(tmp_path, settings={"env_id": "ALE/Pong-v5", "learn.rollout": 5}).close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert events.Tags()["tensors"] == [SETTINGS_TAG]
+    assert events.summary_metadata[SETTINGS_TAG].plugin_data.plugin_name == "text"
+    (event,) = events.Tensors(SETTINGS_TAG)
+    (text,) = event.tensor_proto.string_val
+    assert text.decode().splitlines()[2:] == ["| env_id | ALE/Pong-v5 |", "| learn.rollout | 5 |"]

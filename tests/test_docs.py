@@ -1,0 +1,66 @@
+"""The documents: every link leads somewhere, docs/commands.md is what the parser says, and the README is short."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("results/*/README.md")),
+]
+_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def dead_links(page: Path) -> list[str]:
+    """Relative links of a page whose file or anchor is not there."""
+    dead = []
+    for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        is_there = target.exists() and (not anchor or (target.is_file() and anchor in anchors(target)))
+        if not is_there:
+            dead.append(link)
+    return dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    assert dead_links(page) == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title\n[a](#a-title) [b](#other) [c](none.md) `[d](x.md)` [e](https://example.org)\n")
+    assert dead_links(page) == ["#other", "none.md"]
+
+
+def test_commands_page_is_what_the_parser_says() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_commands.py"))
+    message = "docs/commands.md differs from the parser: run `python docs/make_commands.py`"
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), message
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_architecture_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[a-z0-9_]+/)*[a-z0-9_]+\.py)`", text))
+    missing = [name for name in named if not (ROOT / "ga3c" / name).exists() and not (ROOT / name).exists()]
+    assert len(named) > 30
+    assert not missing
