@@ -147,8 +147,14 @@ class Ga3c:
         with self._changing:
             self.pool.start()
             self._started = True
-            for thread in self._threads:
-                thread.start()
+            try:
+                for thread in self._threads:
+                    thread.start()
+            except RuntimeError as error:
+                raise RunFailed(
+                    f"The system refused a thread that the run needs ({error}); use fewer --predictors and --trainers, "
+                    "or end other programs."
+                ) from error
 
     # -- numbers of agents, predictors and trainers -------------------------------------------------------------------
 
@@ -171,11 +177,13 @@ class Ga3c:
             if self._stopped:
                 return
             while len(self.predictors) < setting.predictors:
-                self.predictors.append(self._predictor(len(self.predictors)))
-                self._start_if_running(self.predictors[-1])
+                predictor = self._predictor(len(self.predictors))
+                self._start_if_running(predictor)  # before it counts, since the system may refuse it
+                self.predictors.append(predictor)
             while len(self.trainers) < setting.trainers:
-                self.trainers.append(self._trainer(len(self.trainers)))
-                self._start_if_running(self.trainers[-1])
+                trainer = self._trainer(len(self.trainers))
+                self._start_if_running(trainer)
+                self.trainers.append(trainer)
             self.pool.play(setting.agents)
             # Wakes threads that wait for work, so that surplus ones rest.
             self.pool.queue.nudge(self._predictor_seats.set(setting.predictors))
