@@ -99,6 +99,15 @@ def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     assert one["tensors"] != other["tensors"]
 
 
+def test_an_agent_process_that_fails_ends_the_run(tmp_path: Path) -> None:
+    """Its restart would play other games. The predictor, which waits for all agents, is woken."""
+    process = train(tmp_path / "run", "tests.faulty:Raises-v0", "--agents", 4, "--workers", 2)
+    text = process.communicate(timeout=100)[0]
+    assert process.returncode == 1, text
+    assert "more than --restarts 0 allows" in text
+    assert runs.last_counters(tmp_path / "run").steps == 20, "five steps of each agent"
+
+
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
