@@ -292,10 +292,11 @@ class Stats:
             self._restarts += 1
 
     def fail(self, who: str, error: BaseException) -> None:
-        """Reports that thread `who` ended with an unexpected error."""
+        """Reports that thread `who` ended with an unexpected error, in one sentence and a traceback."""
         with self._lock:
             if self.failure is None:
-                self.failure = f"{who} failed:\n" + "".join(traceback.format_exception(error))
+                what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+                self.failure = f"{who} failed: {what}.\n" + "".join(traceback.format_exception(error))
 
     # -- what readers see ---------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class Server:
         try:
             self.system.start()
             self.stats.start_clock()
-            self._save(self._record())  # the run can be resumed from its first moment
+            self._record_and_save()  # the run can be resumed from its first moment
             self._supervise()
         except OSError as error:
             self._failure = _refused(error)
@@ -119,11 +119,12 @@ class Server:
             now = time.monotonic()
             if now >= next_record:
                 next_record = now + _RECORD_SECONDS
-                snapshot = self._record()
-                self._tune(snapshot)
-                if now >= next_checkpoint:
-                    next_checkpoint = now + self.config.run.checkpoint_seconds
-                    self._save(snapshot)
+                with self.system.still():
+                    snapshot = self._record()
+                    self._tune(snapshot)
+                    if now >= next_checkpoint:
+                        next_checkpoint = now + self.config.run.checkpoint_seconds
+                        self._save(snapshot)
             if self.stats.failure:
                 self._fail(RunFailed(self.stats.failure), "A thread failed.")
             elif self.stats.progress >= 1.0:
@@ -219,7 +220,7 @@ class Server:
                 case SetRates():
                     self.system.rates.hold(command.learning_rate, command.entropy_weight)
                 case TakeCheckpoint():
-                    self._save(self._record())
+                    self._record_and_save()
         except (OSError, RuntimeError, MemoryError, ValueError) as error:
             self._reporter.tell("warning", f"{command} was not carried out: {error}.", **commands.details(command))
             return
@@ -242,6 +243,10 @@ class Server:
         self.last = snapshot
         self._reporter.write(snapshot, episodes)
         return snapshot
+
+    def _record_and_save(self) -> None:
+        with self.system.still():
+            self._save(self._record())
 
     def _save(self, snapshot: Snapshot) -> Counters:
         """Writes a checkpoint, and keeps it as the best where it is. Its counters are those of the last record, so that

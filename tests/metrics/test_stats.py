@@ -220,7 +220,7 @@ def test_the_first_failure_is_kept(clock: Clock) -> None:
         except Exception as caught:
             stats.fail(name, caught)
     assert stats.failure is not None
-    assert stats.failure.startswith("trainer-1 failed:\nTraceback")
+    assert stats.failure.startswith("trainer-1 failed: ValueError: odd.\nTraceback")
     assert stats.failure.endswith("ValueError: odd\n")
 
 
