@@ -58,7 +58,7 @@ class Model:
         network = self.learner().requires_grad_(False)
         if self._bf16_weights is not None:
             network.convert()
-            _point_at(network.torso, self._bf16_weights)
+            _point_at(network, self._bf16_weights, "torso.")
         return network
 
     def learner(self) -> Network:
@@ -111,21 +111,41 @@ class Model:
 
     def load(self, tensors: dict[str, Tensor], version: int) -> None:
         """The inverse of `state`. Wrong names or shapes raise a ValueError and change nothing."""
-        expected = {name: value.shape for name, value in self.state().items()}
-        found = {name: value.shape for name, value in tensors.items()}
-        if expected != found:
-            odd = sorted(set(expected.items()) ^ set(found.items()), key=str)
-            raise ValueError(f"it does not fit the network and optimiser in config.toml ({odd[0][0]} differs)")
-        with torch.no_grad():
-            for name, parameter in self.network.named_parameters():
-                parameter.copy_(tensors[f"network.{name}"])
-        if self._bf16_weights is not None:
-            self._bf16_weights.copy_(self.weights)
+        self._check(tensors, self.state(), "network and optimiser")
+        self._copy_weights(tensors)
         prefix = "optimiser."
         self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)  # other streams must not read half of it
+        self._synchronise()
         self._version = version
+
+    def load_weights(self, tensors: dict[str, Tensor]) -> None:
+        """Takes the weights from a `state`, with or without the optimiser's statistics, for a model that only predicts.
+        Wrong names or shapes of weights raise a ValueError and change nothing."""
+        weights = {name: value for name, value in tensors.items() if not name.startswith("optimiser.")}
+        expected = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
+        self._check(weights, expected, "network")
+        self._copy_weights(weights)
+        self._synchronise()
+
+    def _check(self, tensors: dict[str, Tensor], expected: dict[str, Tensor], what: str) -> None:
+        """Refuses tensors that have other names or shapes than expected."""
+        wanted = {name: value.shape for name, value in expected.items()}
+        found = {name: value.shape for name, value in tensors.items()}
+        if wanted != found:
+            odd = sorted(set(wanted.items()) ^ set(found.items()), key=str)
+            raise ValueError(f"it does not fit the {what} in config.toml ({odd[0][0]} differs)")
+
+    @torch.no_grad()
+    def _copy_weights(self, tensors: dict[str, Tensor]) -> None:
+        for name, parameter in self.network.named_parameters():
+            parameter.copy_(tensors[f"network.{name}"])
+        if self._bf16_weights is not None:
+            self._bf16_weights.copy_(self.weights)
+
+    def _synchronise(self) -> None:
+        """Waits for the device: other streams must not read half of what was copied."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
 
 def flat_gradient(loss: Tensor, network: Network) -> Tensor:
@@ -162,13 +182,15 @@ def _in_memory_order(tensor: Tensor) -> Tensor:
     return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
 
 
-def _point_at(network: nn.Module, flat: Tensor) -> None:
-    """Makes the network's parameters views of `flat` [P]."""
+def _point_at(network: nn.Module, flat: Tensor, prefix: str = "") -> None:
+    """Makes the network's parameters whose names begin with `prefix` views of `flat` [P], which has a place for every
+    parameter of the network."""
     # `.data` shares the memory but not autograd's version count: another trainer's update between the forward and the
     # backward pass is what lock-free means, not an error.
     start = 0
-    for parameter in network.parameters():
-        shape = _in_memory_order(parameter).shape
-        part = flat[start : start + parameter.numel()].view(shape)
-        parameter.data = part.permute(0, 3, 1, 2).data if parameter.dim() == 4 else part.data
-        start += parameter.numel()
+    for name, parameter in network.named_parameters():
+        stop = start + parameter.numel()
+        if name.startswith(prefix):
+            part = flat[start:stop].view(_in_memory_order(parameter).shape)
+            parameter.data = part.permute(0, 3, 1, 2).data if parameter.dim() == 4 else part.data
+        start = stop

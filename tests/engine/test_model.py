@@ -230,6 +230,22 @@ def test_a_reader_keeps_its_weights_in_what_it_multiplies(spec: EnvSpec) -> None
         assert torch.equal(one, other), "the reader uses the loaded weights"
 
 
+def test_a_reader_finds_its_weights_whatever_the_order_of_the_parameters() -> None:
+    """The torso's bfloat16 weights lie where the whole network has them, not at the beginning."""
+    network = nets.build(PICTURES, NetConfig(precision="bf16"))
+    torso = network.torso
+    del network.torso
+    network.torso = torso  # registered last
+    assert next(name for name, _ in network.named_parameters()).startswith("head.")
+    model = Model(network, LearnConfig(), CPU)
+    reader, learner = model.reader(), model.learner()
+    for step in range(2):
+        for one, other in zip(reader(PIXELS), learner(PIXELS), strict=True):
+            assert torch.equal(one, other), f"after {step} updates"
+        gradient = flat_gradient(loss(learner, observations=PIXELS), learner)
+        model.step([gradient], torch.tensor(0.01))
+
+
 def test_an_update_between_forward_and_backward_is_no_error() -> None:
     model = make_model()
     one, other = model.learner(), model.learner()
@@ -367,3 +383,25 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(how: str) -> N
     assert model.version == 0
     for name, value in model.state().items():
         assert torch.equal(value, before[name]), name
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("statistics", [True, False], ids=["with statistics", "without"])
+def test_weights_can_be_loaded_alone(precision: Literal["fp32", "bf16"], statistics: bool) -> None:
+    model, other = (make_model(net=NetConfig(precision=precision)) for _ in range(2))
+    reader, before = other.reader(), other.optimiser.state()["mean_square"].clone()
+    state = {name: value for name, value in model.state().items() if statistics or name.startswith("network.")}
+    other.load_weights(state)
+    assert torch.equal(other.weights, model.weights)
+    assert torch.equal(reader(OBSERVATIONS)[0], model.reader()(OBSERVATIONS)[0])
+    assert torch.equal(other.optimiser.state()["mean_square"], before)
+
+
+@pytest.mark.parametrize("how", ["missing", "more", "shape"])
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(how: str) -> None:
+    model = make_model()
+    before = model.weights.clone()
+    wrong = spoil({name: value + 1 for name, value in model.state().items()}, how)
+    with pytest.raises(ValueError, match="does not fit the network in"):
+        model.load_weights(wrong)
+    assert torch.equal(model.weights, before)
