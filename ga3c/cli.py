@@ -20,7 +20,7 @@ from rich.table import Table
 
 from ga3c import __version__, flags
 from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
-from ga3c.errors import RunFailed, UserError
+from ga3c.errors import RunFailed, UserError, show_warnings_plainly
 
 if TYPE_CHECKING:
     from ga3c.run.evaluate import Evaluation, Played
@@ -271,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(words[0], COMMANDS)
         hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COMMANDS)}."
         return _fail(f"There is no command {words[0]!r}{hint}", 2)
+    show_warnings_plainly()
     try:
         COMMANDS[words[0]][0](words[1:])
     except UserError as error:

@@ -1,7 +1,9 @@
 """The errors that are meant for people: wrong input, and a run that had to stop."""
 
 import re
-from typing import Self
+import sys
+import warnings
+from typing import Any, Self
 
 
 class Ga3cError(Exception):
@@ -42,3 +44,20 @@ class RunFailed(Ga3cError):
 
 class Diverged(RunFailed):
     """A run whose weights are no longer finite."""
+
+
+class Ga3cWarning(UserWarning):
+    """Something that a person should know about a run's files, although they can be used."""
+
+
+def show_warnings_plainly() -> None:
+    """From now on, this process prints the warnings of ga3c as sentences, without the place in the code."""
+    show = warnings.showwarning
+
+    def show_plainly(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, Ga3cWarning):
+            print(f"ga3c: {message}", file=sys.stderr)
+        else:
+            show(message, category, *where, **more)
+
+    warnings.showwarning = show_plainly

@@ -1,23 +1,88 @@
-"""Files: written whole or not at all, and checked before any work is done whose results could not be written."""
+"""Files: written whole or not at all, read without waiting, and checked before any work is done whose results could not
+be written."""
 
 import contextlib
+import errno
+import itertools
 import os
+import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ga3c.errors import UserError
 
+_numbers = itertools.count()
+"""Tells the temporary files of one process apart: several of its threads may replace the same file."""
+
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     """Gives a temporary path beside `path` to write to. It replaces `path` if the block succeeds, and is removed if
-    not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    not. The new file survives a power failure, unless `durable` is False, which is faster."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(_numbers)}")
+    temporary.unlink(missing_ok=True)  # a link in its place would lead the writing elsewhere
     try:
         yield temporary
+        if durable:
+            _sync(temporary)
         os.replace(temporary, path)
+        if durable:
+            sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable: a file's content is of no use after a power failure if its name is lost."""
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot, and need not
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Creates a folder with its parents where they are missing, durably."""
+    missing = list(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.absolute().parents)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.absolute().parent)
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a damaged file to a name that no other file has, and returns the new path."""
+    names = (f"{path.name}.damaged", *(f"{path.name}.damaged-{number}" for number in range(2, 1000)))
+    aside = next(one for one in map(path.with_name, names) if not os.path.lexists(one))
+    os.rename(path, aside)
+    return aside
+
+
+class NotAFile(OSError):
+    """A folder, a pipe or a device in the place of a file."""
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The content of a plain file. Anything else in its place, and a file of more than `limit` bytes, is an OSError; a
+    pipe is not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise NotAFile(errno.EINVAL, "it is not a plain file", str(path))
+        if about.st_size > limit:
+            raise NotAFile(errno.EFBIG, f"it has {about.st_size:,} bytes, too many for such a file", str(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def check_folder(folder: Path, flag: str = "--out") -> None:

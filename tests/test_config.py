@@ -2,13 +2,25 @@
 
 import dataclasses
 import math
+import re
 import tomllib
 from typing import Any
 
 import pytest
 from runs import parse_train
 
-from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, from_toml, to_toml
+from ga3c.config import (
+    Config,
+    EngineConfig,
+    EnvConfig,
+    LearnConfig,
+    NetConfig,
+    RunConfig,
+    UnknownSetting,
+    differences,
+    from_toml,
+    to_toml,
+)
 from ga3c.errors import UserError
 from ga3c.flags import spelled_out
 
@@ -99,12 +111,20 @@ def test_more_workers_than_agents_are_refused() -> None:
     assert Config(engine=EngineConfig(agents=4, workers=4)).engine.workers == 4
 
 
+def with_values(**values: Any) -> str:
+    """The default configuration as TOML, with other values."""
+    text = to_toml(Config())
+    for name, value in values.items():
+        text = re.sub(f"^{name} = .*$", f"{name} = {value!r}", text, flags=re.MULTILINE)
+    return text
+
+
 def test_a_window_that_holds_no_batch_to_draw_is_refused() -> None:
-    sentence = r"^--reuse-window is 7, but must be at least --batch-rollouts, which is 8\.$"
+    sentence = r"--reuse-window is 7, but must be at least --batch-rollouts, which is 8\.$"
     with pytest.raises(UserError, match=sentence):
         LearnConfig(correction="vtrace", reuse=2, reuse_window=7, batch_rollouts=8)
     with pytest.raises(UserError, match=sentence):
-        from_toml({"learn": {"correction": "vtrace", "reuse": 2, "reuse_window": 7, "batch_rollouts": 8}})
+        from_toml(with_values(correction="vtrace", reuse=2, reuse_window=7, batch_rollouts=8))
     assert LearnConfig(correction="vtrace", reuse=2, reuse_window=8, batch_rollouts=8).reuse == 2
     assert LearnConfig(reuse=1, reuse_window=7, batch_rollouts=8).reuse == 1, "nothing is drawn"
 
@@ -128,25 +148,84 @@ def unusual() -> Config:
 def test_toml_gives_the_same_settings_back(config: Config) -> None:
     tables = tomllib.loads(to_toml(config))
     assert set(tables) == {"env_id", "env_args", "preset", *SECTIONS}
-    assert from_toml(tables) == config
+    assert from_toml(to_toml(config)) == config
     for section, cls in SECTIONS.items():
         assert set(tables[section]) == {f.name for f in dataclasses.fields(cls)}
 
 
-def test_settings_that_toml_leaves_out_take_their_defaults() -> None:
-    config = from_toml({"env_id": "CartPole-v1", "learn": {"rollout": 9}})
-    assert config == Config(env_id="CartPole-v1", learn=LearnConfig(rollout=9))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it lacks env_id and 7 more"),
+        (to_toml(Config()).split("[engine]")[0], "it lacks engine and 2 more"),
+        (to_toml(Config()).replace("rollout = 5\n", ""), "older version of ga3c wrote it, add rollout = 5 in [learn]."),
+        (to_toml(Config())[:-40], "Invalid value"),
+    ],
+)
+def test_a_configuration_that_lacks_settings_is_refused(text: str, said: str) -> None:
+    """Defaults in their place would make another run of it."""
+    with pytest.raises(UserError, match=r"^config\.toml cannot be used: ") as caught:
+        from_toml(text)
+    assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("tables", [{"speed": 3}, {"learn": {"speed": 3}}])
-def test_an_unknown_key_is_named(tables: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"^config.toml holds 'speed', which this version of ga3c does not know\.$"):
-        from_toml(tables)
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("agents", '"many"', "--agents is many, but must be a whole number"),
+        ("agents", "2.5", "--agents is 2.5, but must be a whole number"),
+        ("account", "1", "--account is 1, but must be true or false"),
+        ("discount", '"0.9"', "--discount is 0.9, but must be a number"),
+        ("discount", "7", "--discount is 7"),
+        ("minutes", "nan", "--minutes is nan"),
+        ("log", "[]", "--log is [], but must be a text"),
+        ("net", "[1]", "--net is [1], but must be one of"),
+        ("agents", "9" * 5000, ""),
+        ("learning_rate", "9" * 4000, ""),
+        ("log", "[" * 5000, ""),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_in_a_sentence(name: str, value: str, said: str) -> None:
+    with pytest.raises(UserError, match=r"^config\.toml cannot be used: ") as caught:
+        from_toml(re.sub(f"^{name} = .*$", f"{name} = {value}", to_toml(Config()), flags=re.MULTILINE))
+    assert said in str(caught.value)
 
 
-def test_a_value_out_of_range_in_toml_is_refused() -> None:
-    with pytest.raises(UserError, match="--discount is 7"):
-        from_toml({"learn": {"discount": 7}})
+@pytest.mark.parametrize("name", ["learn", "env_args"])
+def test_a_value_in_the_place_of_a_table_is_refused(name: str) -> None:
+    head, _, _ = to_toml(Config()).partition(f"[{name}]")
+    with pytest.raises(
+        UserError, match=rf"^config\.toml cannot be used: (--)?{name.replace('_', '.')} is 3, but must be"
+    ):
+        from_toml(f"{name} = 3\n" + head + to_toml(Config()).partition(f"[{name}]")[2].partition("\n\n")[2])
+
+
+def test_arguments_that_toml_cannot_give_back_are_refused() -> None:
+    with pytest.raises(UserError, match=r"^config\.toml cannot be used: The environment's argument day is"):
+        from_toml(to_toml(Config()) + "day = 2026-11-18\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["speed = 3\n" + to_toml(Config()), to_toml(Config()).replace("[net]", "[net]\nspeed = 3")]
+)
+def test_an_unknown_key_is_named(text: str) -> None:
+    with pytest.raises(
+        UnknownSetting, match=r"^config.toml holds 'speed', which this version of ga3c does not know\.$"
+    ):
+        from_toml(text)
+
+
+def test_differences_are_named_with_both_values_and_settings_of_one_version_only_are_left_out() -> None:
+    config = Config(env_args={"size": 3, "deep": True})
+    other = dataclasses.replace(config, learn=LearnConfig(discount=0.5), env_args={"size": 4, "wide": 1.5})
+    text = to_toml(other).replace("rollout = 5\n", "") + "\n[later]\nspeed = 3\n"
+    assert differences(config, to_toml(config)) == {}
+    assert differences(config, text) == {
+        "discount": ("0.99", "0.5"),
+        "env_args.size": ("3", "4"),
+        "env_args.deep": ("true", "nothing"),
+        "env_args.wide": ("nothing", "1.5"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ga3c.config import Config
 from ga3c.errors import Diverged, RunFailed, UserError
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import Counters, Episode, Snapshot
-from ga3c.run import checkpoint, session
+from ga3c.run import checkpoint, saved, session
 from ga3c.run.folder import RunFolder
 from ga3c.run.server import Server
 
@@ -146,8 +146,8 @@ def is_complete(config: Config, path: Path) -> bool:
 
 def counters(path: Path) -> Counters | None:
     """Steps, updates and seconds of the run in a folder; None if the folder holds no run."""
-    paths = checkpoint.list_last(RunFolder(path).checkpoints)
-    return checkpoint.load(paths[-1]).counters if paths else None
+    folder = RunFolder(path)
+    return saved.load_last(folder)[1].counters if checkpoint.list_last(folder.checkpoints) else None
 
 
 def seconds_left(config: Config, path: Path) -> float:

@@ -21,7 +21,7 @@ from ga3c.config.sections import (
     TuneName,
     Ui,
 )
-from ga3c.config.toml import check_env_args, from_toml, to_toml
+from ga3c.config.toml import UnknownSetting, check_env_args, differences, from_toml, to_toml
 
 __all__ = [
     "DETERMINISTIC",
@@ -42,9 +42,11 @@ __all__ = [
     "SystemName",
     "TuneName",
     "Ui",
+    "UnknownSetting",
     "by_name",
     "changed",
     "check_env_args",
+    "differences",
     "from_toml",
     "setting_names",
     "to_toml",

@@ -70,4 +70,6 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         require(isinstance(value, bool), name, value, "true or false")
     elif kind is str:
         require(type(value) is str, name, value, "a text")
+    elif get_origin(kind) is Mapping:
+        require(isinstance(value, Mapping), name, value, "a table")
     return value

@@ -26,25 +26,76 @@ def to_toml(config: Config) -> str:
     return "\n\n".join(["\n".join(head), *tables]) + "\n"
 
 
-def from_toml(tables: dict[str, Any]) -> Config:
-    """The inverse of `to_toml`, for what `tomllib` parsed. Unknown names are an error, missing ones take defaults."""
-    config: Config = _build(Config, tables)
+class UnknownSetting(UserError):
+    """A configuration with a setting that this version does not have. Another version wrote it, or a person."""
+
+
+def from_toml(text: str, source: str = "config.toml") -> Config:
+    """The inverse of `to_toml`. Whatever is not exactly a configuration is a UserError: one that lacks settings is
+    damaged, and defaults in their place would make another run of it. `source` names the text in errors."""
+    try:
+        config: Config = _build(Config, tomllib.loads(text), "")
+        check_env_args(config.env_args)
+    except UnknownSetting as error:
+        raise UnknownSetting(f"{source} {error}") from error
+    except (UserError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise UserError(f"{source} cannot be used: {str(error).rstrip('.')}.") from error
     return config
 
 
-def _build(cls: type, values: dict[str, Any]) -> Any:
+def _build(cls: type, values: Any, table: str) -> Any:
+    if not isinstance(values, dict):
+        raise ValueError(f"{table} is {values!r}, but must be the table [{table}]")
     known = {f.name: f for f in dataclasses.fields(cls)}
     for name in values:
         if name not in known:
-            raise UserError(f"config.toml holds {name!r}, which this version of ga3c does not know.")
+            raise UnknownSetting(f"holds {name!r}, which this version of ga3c does not know.")
+    missing = [name for name in known if name not in values]
+    if missing:
+        raise ValueError(_lacks(cls, missing, table))
     parts: dict[str, Any] = {}
     for name, value in values.items():
         kind = known[name].type
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            parts[name] = _build(kind, value)
+            parts[name] = _build(kind, value, name)
         else:
             parts[name] = checked(name, kind, value)
     return cls(**parts)
+
+
+def _lacks(cls: type, missing: list[str], table: str) -> str:
+    """What is missing, and what to add to the file of an older version, which did not have the setting yet."""
+    where = f" in [{table}]" if table else ""
+    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    lines = [f"{name} = {_toml_value(getattr(cls, name))}" for name in missing if hasattr(cls, name)]
+    known = len(lines) == len(missing) <= 3
+    hint = f"; if an older version of ga3c wrote it, add {' and '.join(lines)}{where}" if known else ""
+    return f"it lacks {missing[0]}{more}{where}{hint}"
+
+
+def differences(config: Config, text: str) -> dict[str, tuple[str, str]]:
+    """The settings that another configuration has with other values, by name, with both values as in TOML.
+
+    `text` is the other configuration. It may be of another version: settings that only one of the two has are left out,
+    except arguments of the environment."""
+    mine, other = _values(config), _flat(tomllib.loads(text))
+    names = [name for name in {**mine, **other} if name.startswith("env_args.") or (name in mine and name in other)]
+    pairs = {name: (mine.get(name, "nothing"), other.get(name, "nothing")) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _values(config: Config) -> dict[str, str]:
+    return _flat(tomllib.loads(to_toml(config)))
+
+
+def _flat(tables: dict[str, Any]) -> dict[str, str]:
+    """Every setting by its name alone, as TOML has it."""
+    values: dict[str, str] = {}
+    for table, value in tables.items():
+        prefix = "env_args." if table == "env_args" else ""
+        parts = value.items() if isinstance(value, dict) else [(table, value)]
+        values |= {f"{prefix}{name}": _toml_value(part) for name, part in parts}
+    return values
 
 
 def check_env_args(env_args: Mapping[str, Any]) -> None:

@@ -36,10 +36,18 @@ class Table:
                     if number(row.get("steps", "")) <= steps:
                         yield row
 
-    def trim(self, steps: int) -> None:
-        """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows."""
-        if self.path.exists():
-            self._rewrite(steps)
+    def trim(self, steps: int) -> int:
+        """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows. Returns
+        how many."""
+        if not self.path.exists():
+            return 0
+        before = self._count_lines()
+        self._rewrite(steps)
+        return before - self._count_lines()
+
+    def _count_lines(self) -> int:
+        with self.path.open("rb") as file:
+            return sum(1 for _ in file)
 
     def open(self) -> TextIO:
         """The file, ready for `line`s to be appended. Each is written at once, so a killed run leaves whole rows."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from ga3c.agents.processes import Failure
-from ga3c.config import Config
+from ga3c.config import Config, to_toml
 from ga3c.errors import Diverged, RunFailed
+from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import AVERAGED_EPISODES, Counters, Episode, Snapshot
 from ga3c.metrics.text import count, number
@@ -52,6 +53,8 @@ class Server:
         """Why the run ended, once it has."""
         self.complete = False
         """Whether the run reached its limit."""
+        self.notices: list[tuple[Kind, str]] = []
+        """Events that are told as soon as the run begins."""
         self._rules = rules
         self._tuning = tuning
         self._folder = folder
@@ -85,6 +88,8 @@ class Server:
         text = f"Training {self.config.env_id} in {self._folder.path}."
         about = {"env": self.config.env_id, "folder": str(self._folder.path), "pid": os.getpid()}
         self._reporter.tell("start", text, **about, resumed=self.stats.steps > 0)
+        for kind, notice in self.notices:
+            self._reporter.tell(kind, notice)
         try:
             self.system.start()
             self.stats.start_clock()
@@ -258,7 +263,7 @@ class Server:
                 "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
                 f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
             )
-        saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score)
+        saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score, to_toml(self.config))
         path = checkpoint.path_for(folder, counters.steps)
         checkpoint.save(path, saved)
         checkpoint.prune(folder, self.config.run.keep)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ga3c import envs
 from ga3c.a3c.system import A3c
-from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig, RunConfig, changed
+from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig
 from ga3c.config.names import checked
 from ga3c.config.sections import require
 from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
 from ga3c.envs import own
-from ga3c.errors import UserError
+from ga3c.errors import RunFailed, UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
@@ -26,15 +26,18 @@ from ga3c.metrics.sinks.csv import read_episodes, read_metrics, trim
 from ga3c.metrics.sinks.events import EventsSink
 from ga3c.metrics.sinks.status import StatusSink
 from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
-from ga3c.run import checkpoint, protocols
+from ga3c.run import limits, protocols, saved
 from ga3c.run.callbacks import CallbackSink
-from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint
 from ga3c.run.folder import RunFolder
+from ga3c.run.saved import Saved
 from ga3c.run.server import Server
 from ga3c.tune import tuning
 from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable
+
+_FEW_ROWS = 3
+"""A killed run leaves a row or two after its checkpoint, which is not worth a word."""
 
 
 class Run:
@@ -50,9 +53,17 @@ class Run:
         """Trains to the end, with the sinks that every run has, more sinks, and callbacks."""
         try:
             called = [CallbackSink(callback, self) for callback in callbacks]
-            self.server.run([*self._files(), *more, *called])
+            self.server.run([*self._open_files(), *more, *called])
         finally:
             self.run_folder.unlock()
+
+    def _open_files(self) -> list[Sink]:
+        try:
+            return self._files()
+        except OSError as error:
+            raise RunFailed(
+                f"The files of {self.folder} cannot be written, so the run did not begin: {error}."
+            ) from error
 
     def _files(self) -> list[Sink]:
         """The sinks that every run has, and those that `log` names."""
@@ -182,37 +193,38 @@ def go_on(
 ) -> Run:
     """A run from its last checkpoint. A new limit or device becomes part of its configuration."""
     folder = RunFolder(path)
-    new = {"steps": steps, "minutes": minutes, "device": device_name}
-    config = changed(folder.read_config(), {name: value for name, value in new.items() if value is not None})
-    saved_path = folder.last_checkpoint()
-    saved = checkpoint.load(saved_path)
-    counters = saved.counters
-    if config.progress(counters.steps, counters.seconds) >= 1.0:
-        raise UserError(
-            f"{path} is complete: {counters.steps:,} steps in {counters.seconds / 60:.1f} minutes; "
-            f"to go further, raise the limit that is reached ({_limits(config.run)})."
-        )
-    folder.lock()
+    folder.claim()
     try:
-        server = _resumed(config, folder, saved, saved_path)
+        found = saved.read(folder)
+        config = limits.renewed(found.config, steps, minutes, device_name)
+        limits.check_unfinished(config, found.checkpoint.counters, path)
+        server = _resumed(config, folder, found)
+    except OSError as error:
+        folder.unlock()
+        raise UserError(f"{path} cannot be written to, so the run cannot go on: {error}.") from error
     except BaseException:
         folder.unlock()
         raise
-    return Run(server, folder, counters.steps)
+    return Run(server, folder, found.checkpoint.counters.steps)
 
 
-def _resumed(config: Config, folder: RunFolder, saved: Checkpoint, saved_path: Path) -> Server:
-    """The server of a run that continues from a checkpoint; later rows of its records are removed."""
-    counters, path = saved.counters, folder.path
+def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
+    """The server of a run that continues from a checkpoint. Damaged files and later rows of its records are set aside,
+    and told of when the run begins."""
+    counters, path = found.checkpoint.counters, folder.path
     server = build(config, folder, start=counters.steps)
-    recent = [episode for episode in read_episodes(path) if episode.steps <= counters.steps][-AVERAGED_EPISODES:]
+    recent = read_episodes(path, last=AVERAGED_EPISODES, steps=counters.steps)
     try:
-        server.resume(saved, recent)
+        server.resume(found.checkpoint, recent)
     except ValueError as error:
-        raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
-    trim(path, counters.steps)
-    tuning.trim(folder.tuning, counters.steps)
+        raise UserError(f"The checkpoint {found.path} cannot be used: {error}.") from error
+    warnings = [*found.notices, *saved.set_damaged_aside(found, folder)]
+    notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
+    dropped = trim(path, counters.steps) + tuning.trim(folder.tuning, counters.steps)
+    if dropped > _FEW_ROWS:
+        notes.append(f"{dropped:,} rows of the record were written after the checkpoint, and are set aside.")
     folder.write_config(config)
+    server.notices = [*(("warning", text) for text in warnings), *(("note", text) for text in notes)]
     return server
 
 
@@ -227,7 +239,9 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
             return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
         system = Ga3c(config, spec, folder.logs, start)
         return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
-    except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
+    except (OSError, MemoryError, RuntimeError) as error:
+        if type(error) is RuntimeError and "thread" not in str(error):
+            raise  # only a thread that the system refuses is a matter of the machine
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
         raise UserError(f"This machine cannot hold such a run ({reason}); use {less}.") from error
@@ -241,9 +255,3 @@ def _device(engine: EngineConfig) -> torch.device:
             "use --system a3c-cpu or a3c-threads."
         )
     return device.choose(engine.device)
-
-
-def _limits(run: RunConfig) -> str:
-    """The limits of a run, as flags."""
-    steps, minutes = f"--steps {run.steps}", f"--minutes {run.minutes:g}"
-    return f"{steps} or {minutes}" if run.steps and run.minutes else steps if run.steps else minutes

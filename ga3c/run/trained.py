@@ -2,6 +2,7 @@
 
 import contextlib
 import numbers
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,9 @@ from ga3c.engine.model import Model
 from ga3c.envs import gym
 from ga3c.envs.seeding import environment_seed
 from ga3c.envs.spec import Environment, EnvSpec
-from ga3c.errors import UserError
+from ga3c.errors import Ga3cWarning, UserError
 from ga3c.nets import Network
-from ga3c.run import checkpoint
+from ga3c.run import saved
 from ga3c.run.folder import RunFolder
 
 ActionChoice = Literal["sample", "greedy"]
@@ -50,19 +51,19 @@ class Trained:
 def load(folder: Path, which: Which, device: torch.device) -> Trained:
     """Reads a run's configuration and one of its checkpoints: the last or the best of a folder, or a given file. A
     UserError says what is wrong with them."""
-    run = RunFolder.of(folder)
-    config = run.read_config()
-    path = folder if folder.is_file() else run.best_checkpoint() if which == "best" else run.last_checkpoint()
-    saved = checkpoint.load(path)
+    found = saved.read(RunFolder.of(folder), which == "best")
+    for notice in found.notices:
+        warnings.warn(notice, Ga3cWarning, stacklevel=2)
+    config, path = found.config, found.path
     # Environments that are played in this process make their frames on the CPU, whatever the device.
     spec = envs.describe(config.env_id, config.env, raw_screens=False, env_args=config.env_args)
     model = Model(nets.build(spec, config.net), config.learn, device)
     try:
-        model.load(saved.tensors, saved.counters.updates)
+        model.load_weights(found.checkpoint.tensors)
     except ValueError as error:
         raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
     packer = envs.packer(config.env_id, config.env_args)
-    return Trained(config, spec, model.reader(), device, path, saved.counters.steps, packer)
+    return Trained(config, spec, model.reader(), device, path, found.checkpoint.counters.steps, packer)
 
 
 def check_request(episodes: int, seed: int) -> None:

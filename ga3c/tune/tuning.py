@@ -166,9 +166,10 @@ def read(path: Path, steps: int) -> list[dict[str, str]]:
     return [row for row in _table(path).read(steps) if all(row.get(name, "").isdigit() for name in accepted)]
 
 
-def trim(path: Path, steps: int) -> None:
-    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows."""
-    _table(path).trim(steps)
+def trim(path: Path, steps: int) -> int:
+    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows. Returns how
+    many."""
+    return _table(path).trim(steps)
 
 
 def _table(path: Path) -> Table:

@@ -1,16 +1,19 @@
 """Checkpoints: a whole file or none, everything back as it was, and a plain word about damage."""
 
+import dataclasses
 import math
 import os
+import struct
 from pathlib import Path
 
 import pytest
 import torch
+from saved_runs import save_format_2
 
 from ga3c.errors import UserError
 from ga3c.metrics.stats import Counters
 from ga3c.run import checkpoint
-from ga3c.run.checkpoint import Checkpoint
+from ga3c.run.checkpoint import Checkpoint, Damaged
 
 COUNTERS = Counters(steps=123_456, updates=789, episodes=12, restarts=3, seconds=45.678901)
 
@@ -22,7 +25,7 @@ def make(score: float = 1.5, best: float = 2.25, fill: float = 0.1) -> Checkpoin
         "optimiser.num_steps": torch.tensor(7.0),
         "optimiser.count": torch.tensor([1, 2, 3]),
     }
-    return Checkpoint(tensors, COUNTERS, score, best)
+    return Checkpoint(tensors, COUNTERS, score, best, 'env_id = "ä"\n')
 
 
 def files(folder: Path) -> list[str]:
@@ -35,6 +38,7 @@ def test_everything_comes_back_as_it_was(tmp_path: Path, score: float) -> None:
     checkpoint.save(path, saved)
     loaded = checkpoint.load(path)
     assert loaded.counters == COUNTERS
+    assert (loaded.config, loaded.verified) == ('env_id = "ä"\n', True)
     assert repr((loaded.score, loaded.best_score)) == repr((score, math.nan))
     assert list(loaded.tensors) == sorted(saved.tensors)
     for name, tensor in saved.tensors.items():
@@ -53,7 +57,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.save(path, make(fill=0.2))
     with pytest.raises(OSError, match="No space left"):
@@ -81,7 +85,7 @@ def test_the_file_is_moved_into_place_whole(tmp_path: Path, monkeypatch: pytest.
         assert Path(source).parent == Path(target).parent
         replace(source, target)
 
-    monkeypatch.setattr(checkpoint.os, "replace", look_then_replace)
+    monkeypatch.setattr(os, "replace", look_then_replace)
     checkpoint.save(path, make(fill=0.2))
     assert checkpoint.load(path).tensors["network.weight"][0, 1] == pytest.approx(0.2)
 
@@ -108,35 +112,81 @@ def damage(path: Path, how: str) -> None:
         case "folder":
             path.unlink()
             path.mkdir()
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "a bit":
+            path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        case "huge header":
+            path.write_bytes(struct.pack("<Q", 2**63) + whole[8:])
+        case "negative header":
+            path.write_bytes(struct.pack("<q", -1) + whole[8:])
+        case "no checksum":
+            path.write_bytes(whole.replace(b'"checksum"', b'"chacksum"'))
+        case "format 2":
+            path.write_bytes(whole.replace(b'"format":"3"', b'"format":"2"'))
+
+
+DAMAGES = (
+    "empty", "truncated", "header cut", "garbage", "no metadata", "other counters", "missing", "folder", "pipe",
+    "a bit", "huge header", "negative header", "no checksum", "format 2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_file_is_named(tmp_path: Path, how: str) -> None:
+    path = checkpoint.path_for(tmp_path, COUNTERS.steps)
+    checkpoint.save(path, make())
+    damage(path, how)
+    with pytest.raises(Damaged) as caught:
+        checkpoint.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_every_single_bit_counts(tmp_path: Path) -> None:
+    path = tmp_path / "step.safetensors"
+    checkpoint.save(path, make())
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        with pytest.raises(Damaged):
+            checkpoint.load(path)
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "step.safetensors"
+    checkpoint.save(path, make(fill=math.inf))
+    with pytest.raises(Damaged, match=r"network\.weight has numbers that are not finite"):
+        checkpoint.load(path)
 
 
 @pytest.mark.parametrize(
-    "how", ["empty", "truncated", "header cut", "garbage", "no metadata", "other counters", "missing", "folder"]
+    ("name", "value"),
+    [("steps", -1), ("steps", 1.5), ("updates", True), ("episodes", "3"), ("seconds", math.nan), ("seconds", -0.5)],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, how: str) -> None:
+def test_counters_that_are_none_are_refused(tmp_path: Path, name: str, value: object) -> None:
+    path = tmp_path / "step.safetensors"
+    checkpoint.save(path, dataclasses.replace(make(), counters=dataclasses.replace(COUNTERS, **{name: value})))
+    with pytest.raises(Damaged, match=f"its counter {name} is {value!r}"):
+        checkpoint.load(path)
+
+
+def test_counters_agree_with_the_files_name(tmp_path: Path) -> None:
     path = checkpoint.path_for(tmp_path, 2000)
     checkpoint.save(path, make())
-    damage(path, how)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(Damaged, match=r"its name has 2,000 steps, its counters have 123,456"):
         checkpoint.load(path)
-    assert str(path) in str(caught.value)
-    assert "delete it" not in str(caught.value)
 
 
-def test_a_damaged_file_points_at_the_one_before(tmp_path: Path) -> None:
-    for steps in (1000, 2000, 3000):
-        checkpoint.save(checkpoint.path_for(tmp_path, steps), make())
-    path = checkpoint.path_for(tmp_path, 2000)
-    damage(path, "truncated")
-    with pytest.raises(UserError, match=r"delete it to go on from step-000000001000\.safetensors\.$"):
-        checkpoint.load(path)
+def at(steps: int) -> Checkpoint:
+    return dataclasses.replace(make(), counters=dataclasses.replace(COUNTERS, steps=steps))
 
 
 def test_checkpoints_are_listed_oldest_first_and_pruned(tmp_path: Path) -> None:
     assert checkpoint.list_last(tmp_path / "none") == []
-    steps = [5, 1_000_000_000, 40, 0, 999_999, 123_456_789_012]
+    steps = [5, 1_000_000_000, 40, 0, 999_999, 1_234_567_890_123]
     for step in steps:
-        checkpoint.save(checkpoint.path_for(tmp_path, step), make())
+        checkpoint.save(checkpoint.path_for(tmp_path, step), at(step))
     checkpoint.save(checkpoint.best_path(tmp_path), make())
     ordered = [checkpoint.path_for(tmp_path, step) for step in sorted(steps)]
     assert checkpoint.list_last(tmp_path) == ordered
@@ -149,9 +199,24 @@ def test_checkpoints_are_listed_oldest_first_and_pruned(tmp_path: Path) -> None:
     assert checkpoint.best_path(tmp_path).exists()
 
 
-def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "step.safetensors"
+    monkeypatch.setattr(checkpoint, "_FORMAT", "4")
     checkpoint.save(path, make())
-    path.write_bytes(path.read_bytes().replace(b'"format":"2"', b'"format":"3"').replace(b"restarts", b"restaurs"))
+    monkeypatch.undo()
     with pytest.raises(UserError, match="another version of ga3c"):
         checkpoint.load(path)
+
+
+def test_a_checkpoint_of_the_format_before_is_read_and_told_apart(tmp_path: Path) -> None:
+    path = checkpoint.path_for(tmp_path, COUNTERS.steps)
+    save_format_2(path, make())
+    loaded = checkpoint.load(path)
+    assert (loaded.counters, loaded.config, loaded.verified) == (COUNTERS, "", False)
+    assert torch.equal(loaded.tensors["network.weight"], make().tensors["network.weight"])
+
+
+def test_the_text_of_a_configuration_cannot_pass_for_the_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "step.safetensors"
+    checkpoint.save(path, dataclasses.replace(make(), config='"checksum":"' + "0" * 64 + '"'))
+    assert checkpoint.load(path).config == '"checksum":"' + "0" * 64 + '"'

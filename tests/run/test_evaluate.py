@@ -327,6 +327,21 @@ def test_damaged_checkpoint(cartpole: Path) -> None:
 
 def test_checkpoint_of_another_network(tmp_path: Path) -> None:
     config = Config(env_id="MetronomeTerminates-v0")
-    RunFolder(save_run(tmp_path, config)).write_config(dataclasses.replace(config, net=NetConfig(net="nature")))
+    folder = RunFolder(save_run(tmp_path, config))
+    folder.write_config(dataclasses.replace(config, net=NetConfig(net="nature")))
+    with pytest.raises(UserError, match=r"""differ in net \("nature" and "auto"\); put the checkpoint's values back"""):
+        evaluate.evaluate(tmp_path, 1)
+    path = folder.last_checkpoint()
+    checkpoint.save(path, dataclasses.replace(checkpoint.load(path), config=""))
     with pytest.raises(UserError, match=r"cannot be used.*does not fit"):
         evaluate.evaluate(tmp_path, 1)
+
+
+def test_statistics_of_the_optimiser_are_not_needed(cartpole: Path) -> None:
+    path = RunFolder(cartpole).last_checkpoint()
+    saved = checkpoint.load(path)
+    weights = {name: tensor for name, tensor in saved.tensors.items() if name.startswith("network.")}
+    assert len(weights) < len(saved.tensors)
+    scores = evaluate.evaluate(cartpole, 2).played
+    checkpoint.save(path, dataclasses.replace(saved, tensors=weights))
+    assert evaluate.evaluate(cartpole, 2).played == scores

@@ -150,7 +150,7 @@ def test_a_folder_that_cannot_be_made_is_refused(capfd: pytest.CaptureFixture[st
     assert "/proc/none/run cannot be made" in capfd.readouterr().err
 
 
-def test_a_folder_with_a_run_and_a_damaged_checkpoint_are_refused(
+def test_a_folder_with_a_run_and_damaged_checkpoints_are_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
@@ -159,8 +159,8 @@ def test_a_folder_with_a_run_and_a_damaged_checkpoint_are_refused(
     assert cli.main(words) == 2
     assert "already holds a run" in capfd.readouterr().err
 
-    path = RunFolder(folder).last_checkpoint()
-    path.write_bytes(path.read_bytes()[:1000])
+    for path in RunFolder(folder).list_checkpoints():
+        path.write_bytes(path.read_bytes()[:1000])
     before = sorted(p.name for p in folder.rglob("*"))
     for words in (["resume", str(folder), "--steps", "400"], ["eval", str(folder), "--episodes", "1"]):
         assert cli.main(words) == 2

@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from ga3c import cli, envs, nets
-from ga3c.config import Config, EnvConfig
+from ga3c.config import Config, EnvConfig, to_toml
 from ga3c.engine.model import Model
 from ga3c.errors import RunFailed, UserError
 from ga3c.metrics.stats import Counters
@@ -67,7 +67,7 @@ def save_run(path: Path, env_id: str, env: EnvConfig | None = None) -> Path:
     model = Model(nets.build(spec, config.net), config.learn, CPU)
     folder = RunFolder(path)
     folder.create(config)
-    saved = checkpoint.Checkpoint(model.state(), Counters(steps=10), math.nan, math.nan)
+    saved = checkpoint.Checkpoint(model.state(), Counters(steps=10), math.nan, math.nan, to_toml(config))
     checkpoint.save(checkpoint.path_for(folder.checkpoints, 10), saved)
     return path
 

@@ -1,6 +1,7 @@
 """A run's record as two CSV files: `metrics.csv`, a row per snapshot, and `episodes.csv`, a row per episode."""
 
 import dataclasses
+import sys
 import typing
 from collections import deque
 from collections.abc import Sequence
@@ -29,10 +30,10 @@ class CsvSink(Sink):
         self._episodes.close()
 
 
-def trim(folder: Path, steps: int) -> None:
-    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows."""
-    _metrics(folder).trim(steps)
-    _episodes(folder).trim(steps)
+def trim(folder: Path, steps: int) -> int:
+    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows. Returns how
+    many."""
+    return _metrics(folder).trim(steps) + _episodes(folder).trim(steps)
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
@@ -40,10 +41,10 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
     return [{name: number(cell) for name, cell in row.items()} for row in _metrics(folder).read()]
 
 
-def read_episodes(folder: Path, last: int | None = None) -> list[Episode]:
-    """The episodes on record, or only the `last` ones: a long run has millions."""
+def read_episodes(folder: Path, last: int | None = None, steps: int = sys.maxsize) -> list[Episode]:
+    """The episodes on record up to `steps`, or only the `last` of them: a long run has millions."""
     kinds = typing.get_type_hints(Episode)
-    rows = deque(_episodes(folder).read(), maxlen=last)
+    rows = deque(_episodes(folder).read(steps), maxlen=last)
     return [Episode(**{name: kinds[name](number(row[name])) for name in kinds}) for row in rows]
 
 

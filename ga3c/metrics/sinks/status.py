@@ -54,7 +54,7 @@ class StatusSink(Sink):
 
     def _write(self) -> None:
         status = {"pid": os.getpid(), "state": self._state, "updated": now(), "env": self._env, **self._figures}
-        with replacing(self._path) as temporary:
+        with replacing(self._path, durable=False) as temporary:
             temporary.write_text(to_json(status | {"last_event": self._last_event}) + "\n", encoding="ascii")
 
 

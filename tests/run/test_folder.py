@@ -1,0 +1,174 @@
+"""A run's folder: nothing of others is deleted, overwritten or written through, and one process has the lock."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from saved_runs import save_run
+
+from ga3c import cli
+from ga3c.config import Config
+from ga3c.errors import UserError
+from ga3c.run import session, settings
+from ga3c.run.folder import RunFolder
+from ga3c.run.server import Server
+
+CONFIG = Config(env_id="CartPole-v1")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file in a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- a new run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"metrics.csv": "mine", "episodes.csv": "mine", "tuning.csv": "mine"},
+        {"config.toml": "title = 'another program'"},
+        {"config.toml": "not even TOML", ".lock": ""},
+        {"config.toml": "", "metrics.csv": "mine", ".lock": ""},
+        {".lock": "", "metrics.csv": "mine"},
+        {"thesis.tex": "mine"},
+    ],
+)
+def test_a_folder_that_is_not_empty_and_not_a_runs_is_refused(
+    tmp_path: Path, files: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = contents(tmp_path)
+    assert cli.main(["train", "CartPole-v1", "--device", "cpu", "--steps", "100", "--out", str(tmp_path)]) == 2
+    assert capfd.readouterr().err == (
+        f"ga3c: {tmp_path} is not empty and holds no run of ga3c, so nothing is written there; choose another --out.\n"
+    )
+    with pytest.raises(UserError, match="is not empty"):
+        RunFolder(tmp_path).create(CONFIG)
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_of_a_run_that_was_killed_before_its_first_checkpoint_is_used_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.create(CONFIG)  # in a folder that is empty
+    folder.unlock()
+    for name in ("metrics.csv", "episodes.csv", "events.jsonl"):
+        (tmp_path / name).write_text("of the killed run")
+    (tmp_path / "logs").mkdir()
+    folder.create(CONFIG)
+    folder.unlock()
+    assert set(contents(tmp_path)) == {"config.toml", ".lock"}
+    (tmp_path / "config.toml").rename(tmp_path / ".config.toml.123.0")  # killed while it wrote its configuration
+    (tmp_path / "logs").rmdir()
+    folder.create(CONFIG)
+    folder.unlock()
+    assert folder.read_config() == CONFIG
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    (tmp_path / "file").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    for name, said in (
+        ("nowhere", "is a symbolic link to nowhere; remove it, or choose another --out"),
+        ("file", "is not a folder that can be written to; choose another --out"),
+        ("pipe", "is not a folder that can be written to; choose another --out"),
+        ("file/run", "file is not a folder that can be written to; choose another --out"),
+    ):
+        with pytest.raises(UserError, match=said):
+            RunFolder(tmp_path / name).create(CONFIG)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def disk_that_fills(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Once a run's parts are built, no byte can be written to a file. Folders and empty files can be made, as on a full
+    disk."""
+    build, (soft, hard) = session.build, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def build_then_fill(config: Config, folder: RunFolder, start: int) -> Server:
+        server = build(config, folder, start)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        return server
+
+    monkeypatch.setattr(session, "build", build_then_fill)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("disk_that_fills")
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_full_disk_at_the_start_is_told_of_in_a_sentence(tmp_path: Path, resumes: bool) -> None:
+    folder = tmp_path / "run"
+    config = settings.resolve("CartPole-v1", "fast", {"device": "cpu", "agents": 2, "workers": 1})
+    if resumes:
+        save_run(folder, config)
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=rf"^{folder} cannot be .*File too large"):
+        session.go_on(folder) if resumes else session.begin(config, folder)
+    resource.setrlimit(resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)[1:] * 2)
+    assert {name: text for name, text in contents(tmp_path).items() if text} == {n: t for n, t in before.items() if t}
+    if not resumes:
+        RunFolder(folder).create(config)  # once there is room again
+
+
+def test_a_system_that_refuses_threads_is_told_of_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(session, "Ga3c", refuse)
+    config = settings.preset_config("CartPole-v1", "fast", "cpu")
+    with pytest.raises(UserError, match=r"cannot hold such a run \(can't start new thread\); use fewer --agents"):
+        session.begin(config, tmp_path / "run")
+
+
+# -- the lock, and links ----------------------------------------------------------------------------------------------
+
+
+def test_the_lock_is_never_a_link_and_nothing_is_truncated(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    folder = save_run(tmp_path / "run", CONFIG)
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(precious)
+    with pytest.raises(UserError, match=r"\.lock is a symbolic link, and a run writes to plain files only"):
+        session.go_on(folder)
+    (folder / ".lock").unlink()
+    os.mkfifo(folder / ".lock")
+    with pytest.raises(UserError, match=r"\.lock is not a plain file"):
+        session.go_on(folder)
+    (folder / ".lock").unlink()
+    (folder / ".lock").write_text("somebody's")
+    locked = RunFolder(folder)
+    locked.lock()
+    with pytest.raises(UserError, match="is in use by another ga3c process"):
+        session.go_on(folder)
+    locked.unlock()
+    assert (folder / ".lock").read_text() == "somebody's"
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "name", ["metrics.csv", "events.jsonl", "status.json", "config.toml", "logs", "checkpoints/.x", "tensorboard"]
+)
+def test_a_run_writes_through_no_link(tmp_path: Path, name: str) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    folder = save_run(tmp_path / "run", CONFIG)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(precious)
+    with pytest.raises(UserError, match="is a symbolic link, and a run writes to plain files only; move it elsewhere"):
+        session.go_on(folder)
+    assert precious.read_text() == "precious"
+
+
+def test_a_folder_that_holds_no_run_gets_no_lock(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no run"):
+        session.go_on(tmp_path)
+    assert os.listdir(tmp_path) == []
