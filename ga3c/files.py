@@ -1,6 +1,7 @@
 """Files: written whole or not at all, and checked before any work is done whose results could not be written."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -18,6 +19,31 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable: a file's content is of no use after a power failure if its name is lost."""
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot, and need not
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a damaged file to a name that no other file has, and returns the new path."""
+    names = (f"{path.name}.damaged", *(f"{path.name}.damaged-{number}" for number in range(2, 1000)))
+    aside = next(one for one in map(path.with_name, names) if not os.path.lexists(one))
+    os.rename(path, aside)
+    return aside
 
 
 def check_folder(folder: Path, flag: str = "--out") -> None:

@@ -22,7 +22,7 @@ from ga3c.errors import UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
-from ga3c.metrics.sinks.csv import read_episodes, read_metrics, trim
+from ga3c.metrics.sinks.csv import read_columns, read_episodes, trim
 from ga3c.metrics.sinks.events import EventsSink
 from ga3c.metrics.sinks.status import StatusSink
 from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
@@ -98,13 +98,12 @@ class Run:
         return self.server.reason
 
     def metrics(self) -> dict[str, NDArray[np.float64]]:
-        """The record of the run by column, with a value for about every second: seconds, steps, score, pps, tps and the
-        other columns of metrics.csv. `pandas.DataFrame(run.metrics())` is a table of it."""
-        rows = read_metrics(self.folder)
-        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+        """The record of the run by column: seconds, steps, score, pps, tps and the other columns of metrics.csv. It has
+        a value for about every second, later fewer. `pandas.DataFrame(run.metrics())` is a table of it."""
+        return {name: np.array(values) for name, values in read_columns(self.folder).items()}
 
     def episodes(self) -> list[Episode]:
-        """Every episode of training, with its raw score."""
+        """The episodes of training, with their raw scores: all of the first million, then fewer."""
         return read_episodes(self.folder)
 
     # -- while it goes on; any thread may call these ------------------------------------------------------------------
@@ -205,12 +204,12 @@ def _resumed(config: Config, folder: RunFolder, saved: Checkpoint, saved_path: P
     """The server of a run that continues from a checkpoint; later rows of its records are removed."""
     counters, path = saved.counters, folder.path
     server = build(config, folder, start=counters.steps)
-    recent = [episode for episode in read_episodes(path) if episode.steps <= counters.steps][-AVERAGED_EPISODES:]
+    recent = read_episodes(path, AVERAGED_EPISODES, counters.steps)
     try:
         server.resume(saved, recent)
     except ValueError as error:
         raise UserError(f"The checkpoint {saved_path} cannot be used: {error}.") from error
-    trim(path, counters.steps)
+    trim(path, counters.steps, counters.seconds)
     tuning.trim(folder.tuning, counters.steps)
     folder.write_config(config)
     return server

@@ -2,7 +2,7 @@
 seed are one line with a band."""
 
 import dataclasses
-import math
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +54,8 @@ def show(
     add_legend(figure)
     picture.save(figure, out)
     print(f"{out}: {column} of {count(len(runs), 'run')} in {count(len(groups), 'line')}")
+    for sentence in (sentence for folder in folders for sentence in csv.damage(folder)):
+        print(sentence, file=sys.stderr)
 
 
 class Chart(NamedTuple):
@@ -129,11 +131,9 @@ def draw(parts: Sequence[Chart], x_title: str, y_title: str) -> "Figure":
 
 def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
     """Draws a dot for each episode behind the line, or for every n-th of more than `MOST_EPISODES`."""
-    episodes = csv.read_episodes(run.folder)
-    if not episodes:
+    shown, every = csv.sample_episodes(run.folder, MOST_EPISODES)
+    if not shown:
         return
-    every = math.ceil(len(episodes) / MOST_EPISODES)
-    shown = episodes[::every]
     if against == "time":
         x = [episode.seconds / AXES[against].scale for episode in shown]
     else:
