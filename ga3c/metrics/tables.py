@@ -37,6 +37,8 @@ class _Head(NamedTuple):
     end: int
     """Where the rows begin; 0 if the file is empty."""
     row: "re.Pattern[bytes]"
+    is_own: bool
+    """Whether it is the line that this version writes."""
 
 
 class Table:
@@ -109,12 +111,12 @@ class Table:
     def _head(self, file: BinaryIO) -> _Head:
         first = file.readline(rows.LONGEST)
         if first == rows.line(self._columns).encode():
-            return _Head(list(self._columns), len(first), self._own)
+            return _Head(list(self._columns), len(first), self._own, True)
         text = first.decode("utf-8", errors="replace")
         names = text.rstrip("\r\n").split(",", _MOST_COLUMNS)
         if not text.endswith("\n") or len(names) > _MOST_COLUMNS or "steps" not in names:
             names = []
-        return _Head(names, len(first), self._pattern(names))
+        return _Head(names, len(first), self._pattern(names), False)
 
     def _pattern(self, names: Sequence[str]) -> "re.Pattern[bytes]":
         unknown = frozenset(names) - frozenset(self._columns) if self._texts else frozenset()
@@ -139,12 +141,13 @@ class Table:
     # -- changing -----------------------------------------------------------------------------------------------------
 
     def open(self) -> RowWriter:
-        """The file, ready for rows to be appended. OSError if it cannot be opened."""
-        if self._exists():
-            self._convert()
-            if not self._ends_whole():
-                self._drop(sys.maxsize, math.inf)
-        return RowWriter(self.path, rows.line(self._columns))
+        """The file, ready for rows to be appended. A torn last row is moved aside first."""
+        with self._refusing("opened"):
+            if self._exists():
+                self._convert()
+                if not self._ends_whole():
+                    self._drop(sys.maxsize, math.inf)
+            return RowWriter(self.path, rows.line(self._columns))
 
     def trim(self, steps: int, seconds: float = math.inf) -> list[str]:
         """Takes out the rows that a run wrote after the checkpoint at `steps` and `seconds` from which it resumes, and
@@ -165,7 +168,7 @@ class Table:
         stays beside the new one."""
         with self.path.open("rb") as file:
             head = self._head(file)
-            if head.row is self._own or not head.end:
+            if head.is_own or not head.end:
                 return []
             taken = 0
             with replacing(self.path) as temporary, temporary.open("wb") as new:
@@ -272,8 +275,9 @@ def _judged(file: BinaryIO, head: _Head, start: int, steps: int, seconds: float)
         if row is None:
             kind = "damaged" if piece.endswith(b"\n") or len(piece) >= rows.LONGEST or not begins else "later"
         else:
-            at = int(row["steps"])
-            kind = "later" if at > steps or (at == steps and _seconds(row) > seconds) else "kept"
+            # A run that makes no steps writes rows too, so later rows may have the checkpoint's steps.
+            is_later = int(row["steps"]) > steps or (seconds < math.inf and _seconds(row) > seconds)
+            kind = "later" if is_later else "kept"
         yield piece, kind, begins
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ga3c.config import Config
+from ga3c.errors import UserError
 from ga3c.metrics.rows import line, number
 from ga3c.metrics.stats import Snapshot
 from ga3c.metrics.tables import Table
@@ -128,7 +129,7 @@ class Tuning:
             *decision.accepted, decision.why,
         )  # fmt: skip
         self._waiting.append(line(cells))
-        with contextlib.suppress(OSError):  # a full disk does not end tuning; the run's other records tell of it
+        with contextlib.suppress(OSError, UserError):  # a full disk does not end tuning; the run's other records tell of it
             self._writer = self._writer or self._table.open()
             rows, self._waiting = self._waiting, []
             self._writer.write(rows)
@@ -152,9 +153,8 @@ def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | N
     engine = config.engine
     if engine.tune == "off":
         return None
-    last = _table(path).tail(1, steps) if steps else []
-    if last:
-        system.set(system.space.nearest(Setting._make(int(last[0][name]) for name in _ACCEPTED)))
+    for row in filter(_is_window, _table(path).tail(1, steps) if steps else []):
+        system.set(system.space.nearest(Setting._make(int(row[name]) for name in _ACCEPTED)))
     per_rollout = config.learn.reuse / config.learn.batch_rollouts
     tuner: Tuner
     if engine.tune == "paper":
@@ -191,7 +191,12 @@ def trim(path: Path, steps: int) -> list[str]:
 
 
 def _rows(path: Path, steps: int) -> Iterator[dict[str, str]]:
-    return (row for row in _table(path).read(steps) if row.keys() >= set(_COLUMNS) and row["tps"])
+    return filter(_is_window, _table(path).read(steps))
+
+
+def _is_window(row: dict[str, str]) -> bool:
+    """Whether a row has what a window has; files of other versions may lack columns."""
+    return row.keys() >= set(_COLUMNS) and row["tps"] != ""
 
 
 def _table(path: Path) -> Table:

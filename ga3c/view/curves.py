@@ -23,7 +23,7 @@ GRID = 500
 """Points on the x axis at which runs of a group are averaged; a plot of this size cannot show more."""
 
 
-_LARGEST = 1e100
+LARGEST = 1e100
 """A value of this size is damage, and no chart could show it beside others."""
 
 
@@ -132,15 +132,18 @@ def read_settings(folder: Path) -> Settings:
 
 
 def series(xs: Sequence[float], ys: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """The points that have a value, sorted by x. Where x goes back, the run was resumed: newer points replace older."""
+    """The points that have a value, sorted by x. Where x goes back, the run was resumed: newer points replace older. A
+    single point far out of order is damage, and is left out."""
     kept: list[tuple[float, float]] = []
-    for x, y in zip(xs, ys, strict=True):
-        if abs(x) < _LARGEST:
+    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        following = xs[place + 1] if place + 1 < len(xs) else x
+        is_dip = len(kept) > 1 and x < kept[-2][0] < kept[-1][0] < following
+        if abs(x) < LARGEST and not is_dip:
             while kept and kept[-1][0] >= x:
                 kept.pop()
             kept.append((x, y))
     points = np.array(kept, np.float64).reshape(-1, 2)
-    points = points[np.abs(points[:, 1]) < _LARGEST]
+    points = points[np.abs(points[:, 1]) < LARGEST]
     return points[:, 0], points[:, 1]
 
 

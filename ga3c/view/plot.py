@@ -15,7 +15,7 @@ from ga3c.metrics.stats import AVERAGED_EPISODES
 from ga3c.metrics.text import count
 from ga3c.run import protocols
 from ga3c.view import picture
-from ga3c.view.curves import AXES, Against, Curve, Run, curve, grouped, read_run
+from ga3c.view.curves import AXES, LARGEST, Against, Curve, Run, curve, grouped, read_run
 from ga3c.view.labels import labels, title
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def draw(parts: Sequence[Chart], x_title: str, y_title: str) -> "Figure":
 
 def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
     """Draws a dot for each episode behind the line, or for every n-th of more than `MOST_EPISODES`."""
-    shown, every = csv.sample_episodes(run.folder, MOST_EPISODES)
+    sample, every = csv.sample_episodes(run.folder, MOST_EPISODES)
+    shown = [episode for episode in sample if abs(episode.score) < LARGEST and abs(episode.seconds) < LARGEST]
     if not shown:
         return
     if against == "time":
