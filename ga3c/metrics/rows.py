@@ -2,9 +2,10 @@
 
 import csv
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 LONGEST = 64 * 1024
 """Bytes in a line. A longer one is no row, and is read in pieces: a damaged file may be one line of any size."""
@@ -45,6 +46,19 @@ def pattern(names: Sequence[str], texts: Collection[str], wholes: Collection[str
     return re.compile(b",".join(cells) + rb"\r?\n", re.DOTALL)
 
 
+class Head(NamedTuple):
+    """The first line of a table."""
+
+    names: list[str]
+    """The columns; empty if the line is damaged."""
+    end: int
+    """Where the rows begin; 0 if the file is empty."""
+    row: "re.Pattern[bytes]"
+    """What whole rows match."""
+    is_own: bool
+    """Whether it is the line that this version writes."""
+
+
 def split(row: bytes) -> list[str]:
     """The cells of a line that matches a pattern."""
     text = row.decode("utf-8", errors="replace").rstrip("\r\n")
@@ -59,6 +73,22 @@ def pieces(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     while piece := file.readline(LONGEST):
         yield piece, begins
         begins = piece.endswith(b"\n")
+
+
+def starts(file: BinaryIO, first: int, size: int) -> Iterator[int]:
+    """Offsets of lines, about `size` bytes before the end of the file, then further and further away, until `first`."""
+    end = file.seek(0, os.SEEK_END)
+    start = end
+    while start > first:
+        start = max(first, end - size)
+        if start > first:
+            file.seek(start - 1)
+            while (piece := file.readline(LONGEST)) and not piece.endswith(b"\n"):
+                pass
+            yield file.tell()
+        else:
+            yield first
+        size *= 4
 
 
 def _cell(value: float | str) -> str:

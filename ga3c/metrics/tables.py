@@ -8,37 +8,21 @@ import re
 import stat
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO
 
 from ga3c.errors import UserError
 from ga3c.files import replacing, set_aside, sync_folder
 from ga3c.metrics import rows
+from ga3c.metrics.dropped import Limit, drop, judged, were
+from ga3c.metrics.rows import Head
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter
 
-MOST_DROPPED = 256 * 1024**2
-"""Bytes of dropped rows that are kept beside a table."""
-_CHECKED = 16 * 1024**2
-"""Bytes at the end of a table in which `trim` looks for damaged rows; readers leave out those before, too."""
 _MOST_COLUMNS = 1_000
 _TAIL = 64 * 1024
 """Bytes that are read first of the end of a table."""
-
-Kind = Literal["kept", "later", "damaged"]
-
-
-class _Head(NamedTuple):
-    """The first line of a file."""
-
-    names: list[str]
-    """The columns; empty if the line is damaged."""
-    end: int
-    """Where the rows begin; 0 if the file is empty."""
-    row: "re.Pattern[bytes]"
-    is_own: bool
-    """Whether it is the line that this version writes."""
 
 
 class Table:
@@ -75,7 +59,7 @@ class Table:
         """The `last` whole rows up to `steps`. Reads no more of the file than it needs."""
         found: deque[dict[str, str]] = deque(maxlen=last)
         with self._opened() as (file, head):
-            for start in _starts(file, head.end, _TAIL):
+            for start in rows.starts(file, head.end, _TAIL):
                 found.clear()
                 found.extend(self._rows(file, head, start, steps))
                 if len(found) == last:
@@ -87,11 +71,11 @@ class Table:
         with self._opened() as (file, head):
             if head.end and not head.names:
                 return f"{self.path} is damaged: it does not begin with the names of its columns."
-            kinds = (kind for _, kind, begins in _judged(file, head, head.end, sys.maxsize, math.inf) if begins)
+            kinds = (kind for _, kind, begins in judged(file, head, head.end, Limit()) if begins)
             damaged = sum(kind == "damaged" for kind in kinds)
-        return f"{count(damaged, 'damaged row')} of {self.path} {_were(damaged)} left out." if damaged else ""
+        return f"{count(damaged, 'damaged row')} of {self.path} {were(damaged)} left out." if damaged else ""
 
-    def _rows(self, file: BinaryIO, head: _Head, start: int, steps: int) -> Iterator[dict[str, str]]:
+    def _rows(self, file: BinaryIO, head: Head, start: int, steps: int) -> Iterator[dict[str, str]]:
         if not head.names:
             return
         file.seek(start)
@@ -101,22 +85,22 @@ class Table:
                 yield dict(zip(head.names, rows.split(piece), strict=True))
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[tuple[BinaryIO, _Head]]:
+    def _opened(self) -> Iterator[tuple[BinaryIO, Head]]:
         """The file with its header. A file that is missing is empty."""
         with self._refusing("read"):
             path = self.path if self._exists() else Path(os.devnull)
             with path.open("rb") as file:
                 yield file, self._head(file)
 
-    def _head(self, file: BinaryIO) -> _Head:
+    def _head(self, file: BinaryIO) -> Head:
         first = file.readline(rows.LONGEST)
         if first == rows.line(self._columns).encode():
-            return _Head(list(self._columns), len(first), self._own, True)
+            return Head(list(self._columns), len(first), self._own, True)
         text = first.decode("utf-8", errors="replace")
         names = text.rstrip("\r\n").split(",", _MOST_COLUMNS)
         if not text.endswith("\n") or len(names) > _MOST_COLUMNS or "steps" not in names:
             names = []
-        return _Head(names, len(first), self._pattern(names), False)
+        return Head(names, len(first), self._pattern(names), False)
 
     def _pattern(self, names: Sequence[str]) -> "re.Pattern[bytes]":
         unknown = frozenset(names) - frozenset(self._columns) if self._texts else frozenset()
@@ -146,7 +130,7 @@ class Table:
             if self._exists():
                 self._convert()
                 if not self._ends_whole():
-                    self._drop(sys.maxsize, math.inf)
+                    self._drop(Limit())
             return RowWriter(self.path, rows.line(self._columns))
 
     def trim(self, steps: int, seconds: float = math.inf) -> list[str]:
@@ -155,7 +139,7 @@ class Table:
         with self._refusing("trimmed"):
             if not self._exists():
                 return []
-            return [*self._convert(), *self._drop(steps, rows.as_written(seconds))]
+            return [*self._convert(), *self._drop(Limit(steps, rows.as_written(seconds)))]
 
     def _ends_whole(self) -> bool:
         with self.path.open("rb") as file:
@@ -186,141 +170,10 @@ class Table:
             return [
                 f"{self.path} is damaged in its first line, so it was moved to {aside.name} and a new one is begun."
             ]
-        kept = f"{count(taken, 'row')} {_were(taken)} taken over, and the file as it was is {aside.name}"
+        kept = f"{count(taken, 'row')} {were(taken)} taken over, and the file as it was is {aside.name}"
         return [f"{self.path} does not begin with the columns of this version: {kept}."]
 
-    def _drop(self, steps: int, seconds: float) -> list[str]:
+    def _drop(self, limit: Limit) -> list[str]:
         with self.path.open("rb") as file:
             head = self._head(file)
-            start = _start_of_check(file, head, steps, seconds)
-            found = _Found.of(_judged(file, head, start, steps, seconds))
-            if found.first < 0:
-                return []
-            first = start + found.first
-            aside = self._keep_aside(
-                piece for piece, kind, _ in _judged(file, head, first, steps, seconds) if kind != "kept"
-            )
-            if found.is_tail:
-                os.truncate(self.path, first)
-                _sync_file(self.path)
-            else:
-                with replacing(self.path) as temporary, temporary.open("wb") as new:
-                    _copy(file, new, first)
-                    new.writelines(
-                        piece for piece, kind, _ in _judged(file, head, first, steps, seconds) if kind == "kept"
-                    )
-                    new.flush()
-                    os.fsync(new.fileno())
-                sync_folder(self.path.parent)
-        return list(self._told(found, steps, aside))
-
-    def _keep_aside(self, dropped: Iterable[bytes]) -> Path | None:
-        """Appends rows to the file of those that were dropped; None if it is full."""
-        path = self.path.with_name(f"{self.path.name}.dropped")
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size >= MOST_DROPPED:
-                return None
-            if not size:
-                file.write(rows.line(self._columns).encode())
-            last = b"\n"
-            for last in dropped:
-                file.write(last)
-            if not last.endswith(b"\n"):
-                file.write(b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
-        return path
-
-    def _told(self, found: "_Found", steps: int, aside: Path | None) -> Iterator[str]:
-        where = f"moved to {aside.name}" if aside else "dropped for good, because the file of dropped rows is full"
-        if found.later:
-            when = "" if steps == sys.maxsize else f" from after the checkpoint at {steps:,} steps"
-            yield f"{count(found.later, 'row')} of {self.path}{when} {_were(found.later)} {where}."
-        if found.damaged:
-            yield f"{count(found.damaged, 'damaged row')} of {self.path} {_were(found.damaged)} {where}."
-
-
-class _Found(NamedTuple):
-    """What `trim` finds: rows to take out, the offset of the first of them (-1: none), and whether all follow it."""
-
-    later: int
-    damaged: int
-    first: int
-    is_tail: bool
-
-    @staticmethod
-    def of(judged: Iterable[tuple[bytes, Kind, bool]]) -> "_Found":
-        numbers = {"later": 0, "damaged": 0}
-        offset, first, is_tail = 0, -1, True
-        for piece, kind, begins in judged:
-            if kind == "kept":
-                is_tail = first < 0
-            else:
-                first = offset if first < 0 else first
-                numbers[kind] += begins
-            offset += len(piece)
-        return _Found(numbers["later"], numbers["damaged"], first, is_tail)
-
-
-def _judged(file: BinaryIO, head: _Head, start: int, steps: int, seconds: float) -> Iterator[tuple[bytes, Kind, bool]]:
-    """The lines from `start` on in pieces, what becomes of each, and whether the piece begins a line. A last line
-    without an end was torn when the run was killed, after its checkpoint."""
-    file.seek(start)
-    for piece, begins in rows.pieces(file):
-        row = head.row.fullmatch(piece) if begins else None
-        kind: Kind
-        if row is None:
-            kind = "damaged" if piece.endswith(b"\n") or len(piece) >= rows.LONGEST or not begins else "later"
-        else:
-            # A run that makes no steps writes rows too, so later rows may have the checkpoint's steps.
-            is_later = int(row["steps"]) > steps or (seconds < math.inf and _seconds(row) > seconds)
-            kind = "later" if is_later else "kept"
-        yield piece, kind, begins
-
-
-def _seconds(row: "re.Match[bytes]") -> float:
-    return rows.number(row.groupdict().get("seconds", b"").decode())
-
-
-def _starts(file: BinaryIO, first: int, size: int) -> Iterator[int]:
-    """Offsets of lines, about `size` bytes before the end of the file, then further and further away, until `first`."""
-    end = file.seek(0, os.SEEK_END)
-    start = end
-    while start > first:
-        start = max(first, end - size)
-        if start > first:
-            file.seek(start - 1)
-            while (piece := file.readline(rows.LONGEST)) and not piece.endswith(b"\n"):
-                pass
-            yield file.tell()
-        else:
-            yield first
-        size *= 4
-
-
-def _start_of_check(file: BinaryIO, head: _Head, steps: int, seconds: float) -> int:
-    """The offset from which on rows are checked: before all rows that were written after the checkpoint."""
-    for start in _starts(file, head.end, _CHECKED):
-        kinds = (kind for _, kind, _ in _judged(file, head, start, steps, seconds))
-        if next((kind for kind in kinds if kind != "damaged"), "later") == "kept":
-            return start
-    return head.end
-
-
-def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
-    source.seek(0)
-    while size and (block := source.read(min(size, 1024**2))):
-        target.write(block)
-        size -= len(block)
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+        return drop(self.path, head, limit, rows.line(self._columns).encode())

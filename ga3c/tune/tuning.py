@@ -129,7 +129,9 @@ class Tuning:
             *decision.accepted, decision.why,
         )  # fmt: skip
         self._waiting.append(line(cells))
-        with contextlib.suppress(OSError, UserError):  # a full disk does not end tuning; the run's other records tell of it
+        with contextlib.suppress(
+            OSError, UserError
+        ):  # a full disk does not end tuning; the run's other records tell of it
             self._writer = self._writer or self._table.open()
             rows, self._waiting = self._waiting, []
             self._writer.write(rows)

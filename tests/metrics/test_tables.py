@@ -7,7 +7,7 @@ import pytest
 from disks import full_at
 
 from ga3c.errors import UserError
-from ga3c.metrics import tables
+from ga3c.metrics import dropped, tables
 from ga3c.metrics.rows import LONGEST, line, number
 from ga3c.metrics.tables import Table
 
@@ -42,8 +42,8 @@ def test_a_torn_row_is_left_out_and_repaired_before_the_next(tmp_path: Path, tor
     assert [row["why"] for row in table.read()] == ["a", "b, c", "d"]
     table.trim(200)
     assert table.path.read_text() == 'steps,tps,why\n100,1,a\n200,2,"b, c"\n'
-    dropped = (tmp_path / "table.csv.dropped").read_text()
-    assert sorted(dropped.splitlines()) == sorted(["steps,tps,why", torn.rstrip("\n"), "400,4,d"])
+    aside = (tmp_path / "table.csv.dropped").read_text()
+    assert sorted(aside.splitlines()) == sorted(["steps,tps,why", torn.rstrip("\n"), "400,4,d"])
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -140,7 +140,7 @@ def test_a_table_of_another_version_is_taken_over_and_kept(tmp_path: Path, heade
 
 def test_the_tail_is_found_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_TAIL", 10)
-    monkeypatch.setattr(tables, "_CHECKED", 10)
+    monkeypatch.setattr(dropped, "_CHECKED", 10)
     table = make(tmp_path)
     append(table, *((100 * n, 1.0, "text") for n in range(1, 41)))
     for last in (1, 2, 7, 40, 50):
@@ -180,7 +180,7 @@ def test_a_full_disk_stops_a_trim_before_anything_is_lost(tmp_path: Path) -> Non
 
 
 def test_dropped_rows_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_DROPPED", 20)
+    monkeypatch.setattr(dropped, "MOST_DROPPED", 20)
     table = make(tmp_path)
     for _ in range(2):
         append(table, (100, 1.0, "a"), (200, 1.0, "b"))
