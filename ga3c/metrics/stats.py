@@ -6,7 +6,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from ga3c.machine import nvml
@@ -235,8 +235,11 @@ class Stats:
         self._best = best
 
     def start_clock(self) -> None:
-        """Training time starts now: the time to build the system does not count."""
-        self._started = self._last = time.monotonic()
+        """Training time starts now: the time to build the system does not count. Episodes that ended while it was built
+        ended at its start."""
+        with self._lock:
+            self._started = self._last = time.monotonic()
+            self._finished = [replace(episode, seconds=self._seconds_before) for episode in self._finished]
 
     # -- what stages report -------------------------------------------------------------------------------------------
 

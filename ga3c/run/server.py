@@ -175,6 +175,8 @@ class Server:
         """Ends every thread and process."""
         if self.stats.trace is not None:
             self.stats.trace.close()
+        if self._tuning is not None:
+            self._tuning.close()
         self.system.stop(_PATIENCE_SECONDS)
 
     @contextlib.contextmanager

@@ -26,7 +26,7 @@ def sinks(ui: Ui, config: Config, folder: RunFolder) -> list[Sink]:
     names_bottleneck = config.engine.system == "ga3c"  # in A3C no stage waits for another
     if ui == "plain":
         return [PlainSink(sys.stdout, names_bottleneck, rules)]
-    history = [(row["steps"], row["score"]) for row in read_metrics(folder.path)]
+    history = [(row["steps"], row["score"]) for row in read_metrics(folder.path, ("steps", "score"))]
     facts = (
         config.engine.system,
         f"preset {config.preset}",

@@ -211,6 +211,18 @@ def test_a_resumed_run_goes_on_where_it_was(clock: Clock) -> None:
     assert stats.seconds == 61.0
 
 
+def test_episodes_that_end_before_the_clock_starts_end_at_its_start(clock: Clock) -> None:
+    stats = make()
+    stats.resume(Counters(steps=1000, episodes=150, seconds=60.0), [], best=9.0)
+    clock.now += 20.0
+    score(stats, 1.0)
+    stats.start_clock()
+    clock.now += 1.0
+    score(stats, 2.0)
+    _, episodes = stats.snapshot()
+    assert [(episode.number, episode.seconds) for episode in episodes] == [(151, 60.0), (152, 61.0)]
+
+
 def test_the_first_failure_is_kept(clock: Clock) -> None:
     stats = make()
     assert stats.failure is None
