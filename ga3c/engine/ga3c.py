@@ -38,6 +38,11 @@ _MOST_THREADS = 16
 _GPU_SAMPLE_SECONDS = 0.9
 """The least time between two samples of the GPU's load."""
 
+_JOIN_SECONDS = 5.0
+"""For predictors and trainers to finish the batch that each has under way when the run ends."""
+_HURRIED_SECONDS = 0.5
+"""The same where the run must end at once."""
+
 
 class Ga3c:
     """Agents in processes, one model, predictors and trainers. `__init__` shows all parts and their connections."""
@@ -82,7 +87,9 @@ class Ga3c:
         self._gpu_sample: nvml.Sample | None = None
         self._gpu_sampled = -math.inf
         self._changing = threading.Lock()
-        self._started = self._stopped = False
+        self._started = self._stopped = self._hurried = False
+        self.left: Sequence[str] = ()
+        """Threads that had not ended when `stop` returned, by name."""
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
@@ -163,11 +170,13 @@ class Ga3c:
             if self._stopped:
                 return
             while len(self.predictors) < setting.predictors:
-                self.predictors.append(self._predictor(len(self.predictors)))
-                self._start_if_running(self.predictors[-1])
+                predictor = self._predictor(len(self.predictors))
+                self._start_if_running(predictor)
+                self.predictors.append(predictor)
             while len(self.trainers) < setting.trainers:
-                self.trainers.append(self._trainer(len(self.trainers)))
-                self._start_if_running(self.trainers[-1])
+                trainer = self._trainer(len(self.trainers))
+                self._start_if_running(trainer)
+                self.trainers.append(trainer)
             self.pool.play(setting.agents)
             # Wakes threads that wait for work, so that surplus ones rest.
             self.pool.queue.nudge(self._predictor_seats.set(setting.predictors))
@@ -208,16 +217,30 @@ class Ga3c:
                         raise RunFailed(self.stats.failure)
 
     def stop(self, patience: float) -> None:
-        """Ends the threads, by closing what they wait for, and then the agent processes."""
+        """Ends the threads, by closing what they wait for, and then the agent processes. A thread that is still in an
+        update after some seconds is `left`: it ends by itself after that update."""
         with self._changing:
             self._stopped = True
             for part in (self._predictor_seats, self._trainer_seats, self.pool.queue, self.training_queue, self.store):
                 part.close()
-            for thread in self._threads:
-                if thread.ident is not None:  # it has been started
-                    thread.join()
+            self.left = self._join()
             self.pool.stop(patience)
-            self._frames.close()
+            if not self.left:
+                self._frames.close()
+
+    def _join(self) -> list[str]:
+        """Waits for the threads, and returns the names of those that have not ended in time."""
+        began = time.monotonic()
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(0.05)
+                if time.monotonic() - began > (_HURRIED_SECONDS if self._hurried else _JOIN_SECONDS):
+                    return [thread.name for thread in self._threads if thread.is_alive()]
+        return []
+
+    def hurry(self) -> None:
+        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+        self._hurried = True
 
     def _gauges(self) -> Gauges:
         setting, slots = self.setting, self.pool.slots

@@ -6,7 +6,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from ga3c.machine import nvml
@@ -237,6 +237,15 @@ class Stats:
     def start_clock(self) -> None:
         """Training time starts now: the time to build the system does not count."""
         self._started = self._last = time.monotonic()
+
+    def discount(self, seconds: float) -> None:
+        """Takes time in which nothing could run off the training time. Episodes that ended before it was found out
+        ended now at the latest."""
+        with self._lock:
+            self._started += seconds
+            self._last = min(self._last + seconds, time.monotonic())
+            now = self.seconds
+            self._finished = [replace(episode, seconds=min(episode.seconds, now)) for episode in self._finished]
 
     # -- what stages report -------------------------------------------------------------------------------------------
 
