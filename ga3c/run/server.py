@@ -110,12 +110,16 @@ class Server:
         text = f"Training {self.config.env_id} in {self._folder.path}."
         about = {"env": self.config.env_id, "folder": str(self._folder.path), "pid": os.getpid()}
         self._reporter.tell("start", text, **about, resumed=self.stats.steps > 0)
-        self.stats.start_clock()
+        self._start_clock()
         self._tell_saved(self._saver.save_first(self._record()))  # the run can be resumed from its first moment
         self._begun = True
         self.system.start()
-        self.stats.start_clock()
+        self._start_clock()
         self._supervise()
+
+    def _start_clock(self) -> None:
+        self._pauses.take()  # of before
+        self.stats.start_clock()
 
     def stop(self, reason: str) -> None:
         """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
@@ -129,7 +133,6 @@ class Server:
         next_record, self._next_checkpoint = now + _RECORD_SECONDS, now + self.config.run.checkpoint_seconds
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
-            self._discount_pause()
             self._check_agents()
             for command in self.commands.take():
                 self._execute(command)
@@ -253,6 +256,7 @@ class Server:
     # -- records and checkpoints --------------------------------------------------------------------------------------
 
     def _record(self) -> Snapshot:
+        self._discount_pause()
         snapshot, episodes = self.stats.snapshot()
         self.last = snapshot
         self._reporter.write(snapshot, episodes)
