@@ -3,9 +3,11 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 _ECHO_SECONDS = 0.25
 """Signals that follow each other faster are one: a terminal and a program that started this one both pass Ctrl-C on."""
@@ -76,3 +78,15 @@ class Interrupts:
 
     def _go_on(self, _: int, __: object) -> None:
         self._continued = time.monotonic()
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process with an exit code. Python would wait for a thread that is still in an update after the run has
+    ended, however long that takes; here it ends with the process."""
+    left = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
+    if left:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)

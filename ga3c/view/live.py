@@ -62,14 +62,15 @@ class LiveSink(Sink):
             # A traceback is printed above the view, where it can be read whole; its last line names the error.
             self._live.start()
             self._console.print(event.text, markup=False, highlight=False)
-        self._dashboard.message(lines[-1])
-        self._refresh()
         if event.kind == "stop":
-            self._end = event.text
+            self._end = event.text  # shown under the last view, since the view cuts messages off
+        else:
+            self._dashboard.message(lines[-1])
+        self._refresh()
 
     def close(self) -> None:
         self._live.stop()
-        if self._end:  # whole, since the view cuts messages off
+        if self._end:
             self._console.print(self._end, markup=False, highlight=False)
 
     def _refresh(self) -> None:

@@ -1,6 +1,7 @@
 """Output to a terminal, a pipe or a file that never blocks the run: a thread writes, and the run only queues."""
 
 import contextlib
+import errno
 import os
 import select
 import stat
@@ -25,6 +26,8 @@ _PIECE_BYTES = 4096
 """A pipe that has room takes this much without blocking."""
 _RETRY_MS = 20
 """Until a terminal that had too little room is tried again."""
+_FULL_MS = 500
+"""The same for a file on a full disk."""
 
 
 class Output:
@@ -116,9 +119,9 @@ class Output:
                 with self._changed:
                     self._queued -= len(self._queue.popleft())
                     self._changed.notify_all()
-        except (OSError, ValueError) as error:  # a ValueError comes from a stream that was closed
+        except Exception as error:  # a stream of somebody else may raise anything
             with self._changed:
-                self._failure = error if isinstance(error, OSError) else OSError(str(error))
+                self._failure = error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}")
                 self._queue.clear()
                 self._changed.notify_all()
 
@@ -146,6 +149,10 @@ class Output:
                 rest = rest[os.write(self._fd, rest[:_PIECE_BYTES]) :]
             except BlockingIOError:  # a terminal may have room, but too little for the end of a line
                 waking.poll(_RETRY_MS)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                waking.poll(_FULL_MS)  # a file on a full disk, which may have room again soon
         return True
 
     def _release(self) -> None:

@@ -179,6 +179,15 @@ def test_a_third_signal_ends_the_process_on_the_spot() -> None:
             process.kill()
 
 
+def test_a_thread_that_is_left_does_not_keep_the_process(tmp_path: Path) -> None:
+    script = "import sys, threading; from ga3c.run.interrupts import leave; {}leave(3)"
+    thread = "print('said'); threading.Thread(target=threading.Event().wait, args=(100,)).start(); "
+    for before, output in (("", ""), (thread, "said\n")):
+        words = [sys.executable, "-c", script.format(before)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=50, cwd=ROOT, check=False)
+        assert (done.returncode, done.stdout) == (3, output)
+
+
 def test_the_time_in_which_the_process_was_stopped_is_no_training_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +214,7 @@ def test_the_time_in_which_the_process_was_stopped_is_no_training_time(
     seconds = run.metrics()["seconds"]
     assert list(seconds) == sorted(seconds)
     assert seconds[-1] < elapsed - 0.9
-    assert max(episode.seconds for episode in run.episodes()) <= seconds[-1]
+    assert all(episode.seconds <= seconds[-1] for episode in run.episodes())
 
 
 def stop_for(seconds: float) -> None:

@@ -1,10 +1,12 @@
 """Output that nobody reads: the run does not wait for it, and what was left out is told."""
 
+import errno
 import io
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TextIO, cast
 
 import pytest
@@ -108,3 +110,25 @@ def test_another_stream_gets_what_it_can_encode() -> None:
     output.close()
     assert buffer.getvalue() == b"saved to /tmp/?t?\n"
     assert _outputs() == 0
+
+
+def test_a_file_on_a_full_disk_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    write, full = os.write, [True]
+
+    def refuse(fd: int, data: bytes) -> int:
+        if full[0] and fd == stream.fileno():
+            full[0] = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data)
+
+    with open(tmp_path / "log", "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "__stdout__", stream)
+        monkeypatch.setattr(os, "write", refuse)
+        output = Output(stream)
+        output.write("a line\n")
+        wait_until(lambda: not output._queue)
+        output.close()
+    assert not full[0]
+    assert (tmp_path / "log").read_text() == "a line\n"
