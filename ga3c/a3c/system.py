@@ -88,6 +88,11 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
     def all_act(self) -> bool:
         return bool((self.board.updates > 0).all())
 
+    left: Sequence[str] = ()
+
+    def hurry(self) -> None:
+        """Nothing to do: `stop` waits for learners until its patience ends, and no longer."""
+
     def still(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 

@@ -41,6 +41,11 @@ _MOST_THREADS = 16
 _GPU_SAMPLE_SECONDS = 0.9
 """The least time between two samples of the GPU's load."""
 
+_JOIN_SECONDS = 5.0
+"""For predictors and trainers to finish the batch that each has under way when the run ends."""
+_HURRIED_SECONDS = 0.5
+"""The same where the run must end at once."""
+
 
 class Ga3c:
     """Agents in processes, one model, predictors and trainers. `__init__` shows all parts and their connections."""
@@ -86,7 +91,9 @@ class Ga3c:
         self._gpu_sample: nvml.Sample | None = None
         self._gpu_sampled = -math.inf
         self._changing = threading.Lock()
-        self._started = self._stopped = False
+        self._started = self._stopped = self._hurried = False
+        self.left: Sequence[str] = ()
+        """Threads that had not ended when `stop` returned, by name."""
         self._turns = Turns(lambda: self.stats.failure is not None) if engine.deterministic else None
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
@@ -227,15 +234,29 @@ class Ga3c:
         return contextlib.nullcontext() if self._turns is None else self._turns.between()
 
     def stop(self, patience: float) -> None:
-        """Ends the threads, by closing what they wait for, and then the agent processes."""
+        """Ends the threads, by closing what they wait for, and then the agent processes. A thread that is still in an
+        update after some seconds is `left`: it ends by itself after that update."""
         with self._changing:
             self._stopped = True
             self._close()
-            for thread in self._threads:
-                if thread.ident is not None:  # it has been started
-                    thread.join()
+            self.left = self._join()
             self.pool.stop(patience)
-            self._frames.close()
+            if not self.left:
+                self._frames.close()
+
+    def _join(self) -> list[str]:
+        """Waits for the threads, and returns the names of those that have not ended in time."""
+        began = time.monotonic()
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(0.05)
+                if time.monotonic() - began > (_HURRIED_SECONDS if self._hurried else _JOIN_SECONDS):
+                    return [thread.name for thread in self._threads if thread.is_alive()]
+        return []
+
+    def hurry(self) -> None:
+        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+        self._hurried = True
 
     def _close(self) -> None:
         """Closes what threads wait for, in a deterministic run between two turns."""

@@ -241,6 +241,15 @@ class Stats:
             self._started = self._last = time.monotonic()
             self._finished = [replace(episode, seconds=self._seconds_before) for episode in self._finished]
 
+    def discount(self, seconds: float) -> None:
+        """Takes time in which nothing could run off the training time. Episodes that ended before it was found out
+        ended now at the latest."""
+        with self._lock:
+            self._started += seconds
+            self._last = min(self._last + seconds, time.monotonic())
+            now = self.seconds
+            self._finished = [replace(episode, seconds=min(episode.seconds, now)) for episode in self._finished]
+
     # -- what stages report -------------------------------------------------------------------------------------------
 
     def predicted(

@@ -23,8 +23,6 @@ from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.csv import read_columns, read_episodes, trim
-from ga3c.metrics.sinks.events import EventsSink
-from ga3c.metrics.sinks.status import StatusSink
 from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
 from ga3c.run import limits, protocols, saved
 from ga3c.run.callbacks import CallbackSink
@@ -48,10 +46,15 @@ class Run:
 
     def train(self, *more: Sink, callbacks: Sequence[Any] = ()) -> None:
         """Trains to the end, with the sinks that every run has, more sinks, and callbacks."""
+        begun = False
         try:
-            called = [CallbackSink(callback, self) for callback in callbacks]
-            self.server.run([*self._open_files(), *more, *called])
+            with self.server.signals():
+                called = [CallbackSink(callback, self) for callback in callbacks]
+                files, begun = self._open_files(), True
+                self.server.run([*files, *more, *called])
         finally:
+            if not begun:
+                sinks.close(more)
             self.run_folder.unlock()
 
     def _open_files(self) -> list[Sink]:
@@ -73,7 +76,7 @@ class Run:
             rules=protocols.name(config.env, envs.is_atari(config.env_id)),
             purge_step=self._resumed_at,
         )
-        return [EventsSink(folder.events), StatusSink(folder.status), *sinks.make(log_names(config.run.log), facts)]
+        return sinks.make(log_names(config.run.log), facts, folder.events, folder.status)
 
     # -- what it is and how far it is ---------------------------------------------------------------------------------
 

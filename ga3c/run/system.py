@@ -33,6 +33,13 @@ class System(Supervised, Protocol):
     def all_act(self) -> bool:
         """Whether every agent process has made its first step."""
 
+    @property
+    def left(self) -> Sequence[str]:
+        """Threads that had not ended when `stop` returned, by name."""
+
+    def hurry(self) -> None:
+        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+
     def still(self) -> AbstractContextManager[None]:
         """Within the context a deterministic run stands still between two turns, so that weights and counters belong
         together. Other runs go on."""

@@ -60,6 +60,20 @@ def update(**changes: float) -> Update:
     return Update(**values)  # type: ignore[arg-type]
 
 
+def test_time_in_which_nothing_could_run_is_taken_off(clock: Clock) -> None:
+    stats = make()
+    stats.start_clock()
+    clock.now += 2.0
+    stats.snapshot()
+    clock.now += 61.0  # a minute of it stopped
+    score(stats, 1.0)  # before anybody found out
+    stats.discount(60.0)
+    predicted(stats, agents=30, steps=30)
+    snapshot, episodes = stats.snapshot()
+    assert (snapshot.seconds, snapshot.pps) == (3.0, 30.0)
+    assert [episode.seconds for episode in episodes] == [3.0]
+
+
 def test_rates_are_over_the_time_since_the_last_snapshot(clock: Clock) -> None:
     stats = make()
     clock.now += 100.0  # time to build the network
