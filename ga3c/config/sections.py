@@ -189,7 +189,7 @@ class EngineConfig:
     """Threads of one torch operation on the CPU (0: by the number of cores)."""
     deterministic: bool = False
     """Make runs with the same settings equal bit by bit on the same machine: the CPU computes, and predictions and
-    updates take turns. It needs a limit in --steps, and is slower."""
+    updates take turns. It needs a limit in --steps, and can be slower."""
     account: bool = True
     """Measure how long each part of a step and of an update takes (mean, p50, p95, p99)."""
     restarts: int = 10

@@ -165,12 +165,13 @@ def test_a_run_in_lock_step_has_no_other_numbers(make_system: Callable[[int], Ga
     assert [list(level) for level in make_system(100).space.levels] == [[5], [1], [1]]
 
 
+@pytest.mark.parametrize("steps", [0, 7, 100])
 def test_a_run_that_is_stopped_has_trained_on_all_it_counts(
-    make_system: Callable[[int], Ga3c], wait_until: WaitUntil
+    make_system: Callable[[int], Ga3c], wait_until: WaitUntil, steps: int
 ) -> None:
     system: Any = make_system(10**9)
     system.start()
-    wait_until(lambda: system.stats.failure or system.stats.steps > 100)
+    wait_until(lambda: system.stats.failure or system.stats.steps >= steps)
     system.stop(5.0)
     waiting = system.training_queue
     assert len(waiting) < LEARN.batch_rollouts, "a batch that is complete was not trained on"
