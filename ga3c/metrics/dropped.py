@@ -1,5 +1,6 @@
 """Rows that are taken out of a table: those from after a checkpoint, and damaged ones. They are kept beside it."""
 
+import itertools
 import math
 import os
 import re
@@ -18,6 +19,8 @@ MOST_DROPPED = 256 * 1024**2
 _CHECKED = 16 * 1024**2
 """Bytes at the end of a table in which damaged rows are looked for: a resume must not take long. Readers leave out
 damaged rows wherever they are."""
+_TRIED = 1_000
+"""Lines in which a whole row is looked for, where a part of a table begins."""
 
 Kind = Literal["kept", "later", "damaged"]
 
@@ -99,7 +102,7 @@ def _is_late(row: "re.Match[bytes]", seconds: float) -> bool:
 def _start(file: BinaryIO, head: Head, limit: Limit) -> int:
     """The offset from which on rows are checked: before all rows beyond the limit."""
     for start in rows.starts(file, head.end, _CHECKED):
-        kinds = (kind for _, kind, _ in judged(file, head, start, limit))
+        kinds = (kind for _, kind, _ in itertools.islice(judged(file, head, start, limit), _TRIED))
         if next((kind for kind in kinds if kind != "damaged"), "later") == "kept":
             return start
     return head.end

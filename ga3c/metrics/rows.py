@@ -10,9 +10,9 @@ from typing import BinaryIO, NamedTuple
 LONGEST = 64 * 1024
 """Bytes in a line. A longer one is no row, and is read in pieces: a damaged file may be one line of any size."""
 
-_NUMBER = rb"(?:-?+(?:\d++(?:\.\d*+)?+(?:e[+-]?+\d++)?+|inf|nan))?+"
-_WHOLE = rb"\d{1,18}+"
-_TEXT = rb'(?:"(?:[^"\r\n]|"")*+"|[^",\r\n]*+)'
+_NUMBER = rb"(?:-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan))?"
+_WHOLE = rb"\d{1,18}"
+_TEXT = rb'(?:"(?:[^"\r\n]|"")*"|[^",\r\n]*+)'
 
 
 def line(values: Iterable[float | str]) -> str:

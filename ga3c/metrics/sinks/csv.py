@@ -1,6 +1,7 @@
 """A run's record as two CSV files: `metrics.csv`, a row per snapshot, and `episodes.csv`, a row per episode. Of a long
 run both keep fewer rows."""
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -46,20 +47,16 @@ class CsvSink(Sink):
     def sync(self) -> None:
         """Makes the record durable up to the latest snapshot, at which a checkpoint is about to be saved. OSError if
         rows are held back."""
-        self._write_latest()
-        try:
-            self._episodes.sync()
-        finally:
-            self._metrics.sync()
+        with contextlib.ExitStack() as all_of:  # each is tried, even if another fails
+            all_of.callback(self._metrics.sync)
+            all_of.callback(self._episodes.sync)
+            all_of.callback(self._write_latest)
 
     def close(self) -> None:
-        try:
-            self._write_latest()
-        finally:
-            try:
-                self._episodes.close()
-            finally:
-                self._metrics.close()
+        with contextlib.ExitStack() as all_of:
+            all_of.callback(self._metrics.close)
+            all_of.callback(self._episodes.close)
+            all_of.callback(self._write_latest)
 
     def _write_latest(self) -> None:
         latest, self._latest = self._latest, None
