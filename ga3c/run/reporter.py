@@ -42,11 +42,13 @@ class Reporter:
             sink = self._sinks.pop(0)
             try:
                 sink.close()
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 self.tell("warning", f"{_name(sink)} could not be closed ({_reason(error)}).")
 
     def _each(self, method: str, call: Callable[[Sink], None]) -> None:
-        """Calls every sink. A sink that calls `sys.exit` is treated like one that raises anything else."""
+        """Calls every sink. A sink that calls `sys.exit` is treated like one that raises anything else. A
+        KeyboardInterrupt is raised again, after all sinks were called."""
+        interrupt: BaseException | None = None
         for sink in list(self._sinks):
             try:
                 call(sink)
@@ -57,9 +59,14 @@ class Reporter:
                     self._drop(sink, error)
             except (Exception, SystemExit) as error:
                 self._drop(sink, error)
+            except BaseException as error:
+                self._drop(sink, error)
+                interrupt = error
             else:
                 if method in self._failing.get(sink, ()):
                     self._recover(sink)
+        if interrupt is not None:
+            raise interrupt
 
     def _retry(self, sink: Sink, method: str, error: OSError) -> None:
         failing = self._failing.setdefault(sink, set())

@@ -1,21 +1,23 @@
 """The server when things go wrong: nothing is lost, and what failed first is what is told."""
 
+import contextlib
 import dataclasses
 import errno
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from ga3c.config import RunConfig
 from ga3c.engine.ga3c import Ga3c
+from ga3c.engine.predictor import Predictor
 from ga3c.errors import RunFailed
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
 from ga3c.metrics.sinks.status import read_status
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.stats import Episode, Snapshot
 from ga3c.run import checkpoint, saver, session, settings
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.tune.tuner import Setting
@@ -23,7 +25,7 @@ from ga3c.tune.tuner import Setting
 pytestmark = pytest.mark.timeout(120)
 
 
-def begin(tmp_path: Path, tune: bool = False, steps: int = 2000, checkpoint_seconds: float = 600.0) -> session.Run:
+def begin(tmp_path: Path, tune: bool = False, steps: int = 300, checkpoint_seconds: float = 600.0) -> session.Run:
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     engine = dataclasses.replace(config.engine, device="cpu", agents=4, workers=1, tune="on" if tune else "off")
     run = RunConfig(steps=steps, checkpoint_seconds=checkpoint_seconds)
@@ -141,6 +143,41 @@ def test_a_run_is_concluded_whatever_is_raised(tmp_path: Path, error: type[BaseE
     assert steps == run.metrics()["steps"][-1]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_a_run_is_concluded_whatever_a_sink_raises(tmp_path: Path, error: type[BaseException]) -> None:
+    run, calls = begin(tmp_path, steps=10**9), []
+
+    class Raises(Sink):
+        def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+            calls.append(snapshot.steps)
+            if len(calls) == 2:
+                run.stop()
+                raise error("a bug")
+
+    with pytest.raises(error) if error is KeyboardInterrupt else contextlib.nullcontext():
+        run.train(Raises())
+    assert len(calls) == 2
+    steps = run.metrics()["steps"]
+    assert len(steps) == 3, "the record and the last one are complete"
+    assert checkpoint.load(run.run_folder.last_checkpoint()).counters.steps == steps[-1]
+    assert any(f"failed ({error.__name__}: a bug)" in text for text in told(run))
+
+
+def test_a_second_signal_gives_the_last_checkpoint_up(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saver, "RETRY_SECONDS", 100.0)
+    run = begin(tmp_path)
+    disk.room = 1
+
+    def watch(event: Event) -> None:
+        if "The last checkpoint could not be written" in event.text:
+            run.server._interrupts.count = 2
+
+    with pytest.raises(RunFailed, match="last checkpoint could not be written"):
+        run.train(Watch(watch))
+
+
 def test_a_system_that_gives_no_more_threads_is_told_of_in_a_sentence(tmp_path: Path) -> None:
     def refuse() -> None:
         raise RuntimeError("can't start new thread")
@@ -153,6 +190,29 @@ def test_a_system_that_gives_no_more_threads_is_told_of_in_a_sentence(tmp_path: 
         run.train()
     assert system.pids() == []
     assert not system.predictors[0].is_alive()
+
+
+def test_tuning_that_gets_no_more_threads_is_told_of_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin(tmp_path, tune=True, steps=10**9)
+    server, system = run.server, run.server.system
+    assert server._tuning is not None
+    assert isinstance(system, Ga3c)
+
+    def refuse(_: Predictor) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def look(_: Snapshot) -> str:
+        server.stop("Tuning was looked at.")
+        monkeypatch.setattr(Predictor, "start", refuse)
+        system.set(Setting(4, 2, 1))
+        raise AssertionError("unreachable")
+
+    monkeypatch.setattr(server._tuning, "look", look)
+    run.train()
+    assert [text for text in told(run) if text.endswith("1 predictor and 1 trainer (can't start new thread).")]
+    assert len(system.predictors) == 1, "a thread that does not run is not counted on"
 
 
 def test_a_sink_that_cannot_begin_is_told_of_in_a_sentence(tmp_path: Path) -> None:
