@@ -14,15 +14,16 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from ga3c.api import evaluate, load, resume, train
-    from ga3c.errors import RunFailed, UserError
+    from ga3c.errors import Ga3cWarning, RunFailed, UserError
     from ga3c.run.callbacks import Callback
     from ga3c.run.policy import Policy
     from ga3c.run.session import Run
 
-__all__ = ["Callback", "Policy", "Run", "RunFailed", "UserError", "evaluate", "load", "resume", "train"]
+__all__ = ["Callback", "Ga3cWarning", "Policy", "Run", "RunFailed", "UserError", "evaluate", "load", "resume", "train"]
 
 _PLACES = {
     "Callback": "ga3c.run.callbacks",
+    "Ga3cWarning": "ga3c.errors",
     "Policy": "ga3c.run.policy",
     "Run": "ga3c.run.session",
     "RunFailed": "ga3c.errors",

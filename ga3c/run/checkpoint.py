@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import math
+import os
 import re
 import struct
 from dataclasses import dataclass
@@ -200,8 +201,14 @@ def best_score(folder: Path) -> float:
 
 
 def list_last(folder: Path) -> list[Path]:
-    """The regular checkpoints, oldest first."""
-    return sorted((path for path in folder.glob(f"step-*{_SUFFIX}") if _steps_of(path) is not None), key=_order)
+    """The regular checkpoints, oldest first; none if there is no such folder."""
+    try:
+        paths = [folder / name for name in os.listdir(folder)]
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return []
+        raise UserError(f"{folder} cannot be read: {error.strerror}.") from error
+    return sorted((path for path in paths if _steps_of(path) is not None), key=_order)
 
 
 def _order(path: Path) -> int:

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import stat
 import time
 import tomllib
@@ -71,6 +72,12 @@ class RunFolder:
     def check_new(self) -> None:
         """Refuses a folder that holds a run with a checkpoint, or anything that is not a run's, or that cannot be
         written."""
+        try:
+            self._check_new()
+        except OSError as error:
+            raise UserError(f"{self.path} cannot be used: {error.strerror}; choose another --out.") from error
+
+    def _check_new(self) -> None:
         if not self.path.exists() and self.path.is_symlink():
             raise UserError(f"{self.path} is a symbolic link to nowhere; remove it, or choose another --out.")
         if checkpoint.list_last(self.checkpoints):
@@ -120,7 +127,7 @@ class RunFolder:
 
     def claim(self) -> None:
         """Locks the folder of a run that is there already."""
-        if not os.path.lexists(self.config) and not self.checkpoints.is_dir():
+        if not os.path.lexists(self.config) and not os.path.isdir(self.checkpoints):
             raise UserError(_no_run(self.path))
         self.lock()
 
@@ -141,6 +148,14 @@ class RunFolder:
             if error.errno == errno.EWOULDBLOCK:
                 raise UserError(f"{self.path} is in use by another ga3c process.") from error
             raise UserError(f"{path} cannot be locked: {error.strerror}.") from error
+        self._drop_unfinished()
+
+    def _drop_unfinished(self) -> None:
+        """Removes what a killed process was about to move into place."""
+        names = "|".join(map(re.escape, ("config.toml", *_RECORDS)))
+        for name in os.listdir(self.path):
+            if re.fullmatch(rf"\.({names})\.[0-9]+\.[0-9]+", name):
+                (self.path / name).unlink(missing_ok=True)
 
     def unlock(self) -> None:
         """Lets other processes, and another run of this one, write here again."""

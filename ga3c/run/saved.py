@@ -1,5 +1,6 @@
 """What a run's folder has to go on from: settings and a checkpoint that belong together, and what is damaged."""
 
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,11 +39,11 @@ def read(folder: RunFolder, best: bool = False) -> Saved:
     notices, damaged = [], []
     if found.trouble:
         notices.append(f"{found.trouble}; the configuration in {found.source.name} is used instead.")
-        damaged += [folder.config] if folder.config.exists() else []
+        damaged += [folder.config] if os.path.lexists(folder.config) else []
     if folder.file is not None:
         path = folder.file
         saved = checkpoint.load(path)
-    elif best and checkpoint.best_path(folder.checkpoints).exists():
+    elif best and os.path.lexists(checkpoint.best_path(folder.checkpoints)):
         path = checkpoint.best_path(folder.checkpoints)
         saved = _load_best(path)
     else:
@@ -110,7 +111,7 @@ def set_damaged_aside(saved: Saved, folder: RunFolder) -> list[str]:
     """Renames the damaged files, so that the run can write new ones and nothing is lost. Tells their new names."""
     damaged, told = list(saved.damaged), []
     best = checkpoint.best_path(folder.checkpoints)
-    if best.exists():
+    if os.path.lexists(best):
         try:
             checkpoint.load(best)
         except Damaged as error:

@@ -199,6 +199,17 @@ def test_checkpoints_are_listed_oldest_first_and_pruned(tmp_path: Path) -> None:
     assert checkpoint.best_path(tmp_path).exists()
 
 
+def test_a_folder_that_cannot_be_read_is_not_taken_for_one_without_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(UserError, match=r"cannot be read: Permission denied\.$"):
+        checkpoint.list_last(tmp_path)
+
+
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "step.safetensors"
     monkeypatch.setattr(checkpoint, "_FORMAT", "4")

@@ -69,6 +69,22 @@ def test_a_folder_of_a_run_that_was_killed_before_its_first_checkpoint_is_used_a
     assert folder.read_config() == CONFIG
 
 
+@pytest.mark.parametrize("command", ["train CartPole-v1 --device cpu --out", "resume", "eval"])
+def test_a_name_that_no_file_system_takes_is_refused(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*command.split(), "x" * 300]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"ga3c: {'x' * 300}")
+    assert said.count("\n") == 1
+
+
+def test_a_killed_process_leaves_nothing_behind_for_good(tmp_path: Path) -> None:
+    folder = save_run(tmp_path / "run", CONFIG)
+    for name in (".config.toml.77.1", ".metrics.csv.77.2", ".status.json.78.0", ".plot.png.77.1"):
+        (folder / name).write_text("half")
+    RunFolder(folder).lock()
+    assert {path.name for path in folder.glob(".*")} == {".lock", ".plot.png.77.1"}, "others may still write theirs"
+
+
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to(tmp_path / "none")
     (tmp_path / "file").write_text("mine")
