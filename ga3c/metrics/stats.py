@@ -238,6 +238,12 @@ class Stats:
         """Training time starts now: the time to build the system does not count."""
         self._started = self._last = time.monotonic()
 
+    def leave_out(self, seconds: float) -> None:
+        """The last `seconds` were no training time: this process was stopped, or the machine slept."""
+        with self._lock:
+            self._started += seconds
+            self._last += seconds
+
     # -- what stages report -------------------------------------------------------------------------------------------
 
     def predicted(
