@@ -28,6 +28,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._start = path.stat().st_size if path.exists() else 0
+        self._cut = 0
 
     def last_words(self) -> str:
         """The end of what this life has printed so far."""
@@ -45,7 +46,8 @@ class Log:
                 return False
             if not _collapse(file.fileno(), _HEAD, length):
                 self._move_tail(file.fileno(), length)
-            os.pwrite(file.fileno(), f"\n[... {length:,} bytes are cut out here ...]\n".encode(), _HEAD)
+            self._cut += length
+            os.pwrite(file.fileno(), f"\n[... {self._cut:,} bytes are cut out here ...]\n".encode(), _HEAD)
             self._start = max(self._start - length, min(self._start, _HEAD))
             return True
         return False

@@ -165,13 +165,13 @@ def _reason(failure: Failure) -> str:
 
 def _last_words(failure: Failure) -> str:
     """What its log ends with, or where it hung."""
-    if failure.hang is None or not failure.hang.stack:
-        return failure.last_words
-    return "It hung here, innermost call first:\n  " + "\n  ".join(stacks.innermost(failure.hang.stack))
+    calls = stacks.innermost(failure.hang.stack) if failure.hang else []
+    return "It hung here, innermost call first:\n  " + "\n  ".join(calls) if calls else failure.last_words
 
 
 def _place(hang: Hang) -> str:
     """Where a child hangs, or why that is not known."""
-    if hang.stack:
-        return f"at {stacks.innermost(hang.stack)[0]}"
+    calls = stacks.innermost(hang.stack)
+    if calls:
+        return f"at {calls[0]}"
     return "stopped by a signal" if hang.stopped else "at an unknown place, since it did not give its Python stack"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ga3c.agents import stacks
 from ga3c.agents.flags import EPISODE, FIRST
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.prediction_queue import Request
@@ -261,6 +263,37 @@ def test_a_process_that_hangs_is_told_once(make_pool: MakePool, wait_until: Wait
     wait_until(lambda: pool.find_silent(0.01) == [0])
     assert pool.find_silent(0.01) == []
     assert pool.find_failed() == []
+
+
+def test_a_process_that_hangs_is_killed_and_says_where(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Sleeper-v0", agents=2, workers=2)
+    pool.start()
+    answer(pool, [request for request in take_groups(pool, 2) if request.group.worker == 1])
+    failures: list[Failure] = []
+    wait_until(lambda: pool.end_hung(0.05) or failures.extend(pool.find_failed()) or failures)
+    (failure,) = failures
+    assert (failure.worker, failure.exit_code, failure.started) == (1, -signal.SIGKILL, True)
+    assert failure.hang is not None
+    assert failure.hang.seconds > 0.05
+    assert not failure.hang.stopped
+    assert re.fullmatch(r".*toys\.py:\d+ in step", stacks.innermost(failure.hang.stack)[0])
+    assert pool.restart_failed() == 1
+    assert take_groups(pool, 1)[0].group.worker == 1
+    wait_until(lambda: pool.end_hung(0.01) == [] and pool._has_started(1))
+    assert pool.find_failed() == [], "neither owes a step: one was not answered, the other plays anew"
+
+
+def test_a_process_that_is_stopped_is_killed(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Ledger-v0", agents=1, workers=1)
+    pool.start()
+    requests = take(pool)
+    os.kill(pool.pids()[0], signal.SIGSTOP)
+    answer(pool, requests)
+    failures: list[Failure] = []
+    wait_until(lambda: pool.end_hung(0.05) or failures.extend(pool.find_failed()) or failures)
+    assert failures[0].hang is not None
+    assert failures[0].hang.stopped
+    assert failures[0].hang.stack == ""
 
 
 def test_limits_of_one_prediction(make_pool: MakePool) -> None:
