@@ -27,6 +27,8 @@ class Guardian:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                # Where the server itself is an environment's process, the guardian must not end with that.
+                env={name: value for name, value in os.environ.items() if name != leftovers.VARIABLE},
                 start_new_session=True,  # a signal to the server's group must not reach it
             )
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from ga3c.agents import leftovers
 from ga3c.agents.logs import Log
-from ga3c.agents.stacks import StackFile
+from ga3c.agents.stacks import Question
 from ga3c.agents.tasks import Task
 
 _LOOK_SECONDS = 0.005
@@ -62,16 +62,18 @@ class ChildProcess:
         """Runs the task's module. What the child prints is appended to `log`; `mark` is found in the environment of all
         processes that it starts."""
         self._log = Log(log)
-        self._stack = StackFile()
         self._exit_code: int | None = None
-        task = dataclasses.replace(task, stack_fd=self._stack.fd)
+        self._question: Question | None = None
         # The task is in a file without a name, so that it may be of any length and its writer never waits for a reader.
-        with open(log, "ab") as file, tempfile.TemporaryFile() as told:
+        # The child's stack goes to another.
+        with open(log, "ab") as file, tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as stack:
+            self._stack_fd = stack.fileno()
+            task = dataclasses.replace(task, stack_fd=self._stack_fd)
             told.write(task.to_json().encode())
             told.seek(0)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", task.MODULE],
-                pass_fds=(*task.fds, self._stack.fd),
+                pass_fds=(*task.fds, self._stack_fd),
                 stdin=told,
                 stdout=file,
                 stderr=file,
@@ -109,16 +111,18 @@ class ChildProcess:
 
     def ask_for_stack(self) -> None:
         """Asks it where it is. It may die of that while it has not yet set itself up."""
+        self._forget_question()
         if self.exit_code() is None:
-            self._stack.ask(self.pid)
+            self._question = Question(self.pid, self._stack_fd)
 
     def has_answered(self) -> bool:
         """Whether its stack is there."""
-        return self._stack.is_complete()
+        return self._question is not None and self._question.is_answered()
 
     def hang(self, worker: int, seconds: float) -> Hang:
         """Where it hangs, by its stack."""
-        return Hang(worker, seconds, self._stack.read(), _is_stopped(self.pid))
+        stack = self._question.answer() if self._question is not None else ""
+        return Hang(worker, seconds, stack, _is_stopped(self.pid))
 
     def cut_log(self) -> bool:
         """Keeps the log within bounds; returns whether it had grown too long."""
@@ -129,9 +133,14 @@ class ChildProcess:
         if self._process.returncode is None:
             self.kill_session()
             self._process.wait()
-            self._stack.close()
+            self._forget_question()
             self._log.cut()
         self._exit_code = self._process.returncode
+
+    def _forget_question(self) -> None:
+        if self._question is not None:
+            self._question.close()
+            self._question = None
 
 
 def _peek(process: "subprocess.Popen[bytes]") -> int | None:

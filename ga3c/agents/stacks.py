@@ -5,7 +5,7 @@ import itertools
 import os
 import re
 import signal
-import tempfile
+import stat
 from pathlib import Path
 
 _OURS = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("agents", "a3c"))
@@ -14,33 +14,44 @@ _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)
 _MOST_FRAMES = 5
 
 
-class StackFile:
-    """The server's side: a file without a name that a child writes its stack to."""
+class Question:
+    """The server's side: a child is asked for its stack. It holds the file of its answers, which has no name."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
-        self._start = self._size = 0
-
-    @property
-    def fd(self) -> int:
-        return self._file.fileno()
-
-    def ask(self, pid: int) -> None:
-        """Asks the process for its stack."""
-        self._start = self._size = os.fstat(self.fd).st_size
+    def __init__(self, pid: int, fd: int) -> None:
+        """`fd` is the file's descriptor in the child. The process must not have been reaped."""
+        self._fd = _open_of(pid, fd)
+        self._start = self._size = self._length()
         os.kill(pid, signal.SIGUSR1)
 
-    def is_complete(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether the process has answered, and has written nothing since the last call."""
-        before, self._size = self._size, os.fstat(self.fd).st_size
+        before, self._size = self._size, self._length()
         return self._start < before == self._size
 
-    def read(self) -> str:
-        """The answer; empty if there is none, because the process is stopped, starts, or does not let the signal in."""
-        return os.pread(self.fd, 1 << 20, self._start).decode(errors="replace").strip()
+    def answer(self) -> str:
+        """Empty if there is none, because the process is stopped, starts, or does not let the signal in."""
+        if self._fd is None:
+            return ""
+        return os.pread(self._fd, 1 << 20, self._start).decode(errors="replace").strip()
 
     def close(self) -> None:
-        self._file.close()
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def _length(self) -> int:
+        return os.fstat(self._fd).st_size if self._fd is not None else 0
+
+
+def _open_of(pid: int, fd: int) -> int | None:
+    """A file that another process has open; None if it has ended, has closed that, or cannot be looked into."""
+    try:
+        opened = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return opened
+    os.close(opened)
+    return None
 
 
 def answer_with_stack(fd: int) -> None:
