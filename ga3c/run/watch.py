@@ -15,8 +15,11 @@ WINDOW_SECONDS = 600.0
 """In which failures count against `--restarts`: a failure an hour must not end a long run."""
 _SILENCE_SECONDS = 30.0
 """Without a step of an agent process, after which a warning is given."""
-_LONGEST_DELAY = 30.0
-"""Seconds between a failure and the restart, at most."""
+_DELAY_WINDOW_SECONDS = 60.0
+"""In which failures of the same process delay its restart."""
+_LONGEST_DELAY = 4.0
+"""Seconds between a failure and the restart, at most: long enough to leave the machine to the others, and short enough
+that a run with one process does not seem to hang."""
 _LOG_SECONDS = 1.0
 """Between looks at the size of logs."""
 _STOPPED_SECONDS = 2.0
@@ -28,10 +31,12 @@ _BRIEF_SECONDS = 10.0
 
 
 def restart_delay(failures: int, started: bool) -> float:
-    """Seconds to wait after a process has failed so many times within the window. Where it failed before its first step
-    the delay grows slowly: the environment is broken, and its user should see that soon."""
-    delay = 0.1 * (failures - 1) if not started else 0.25 * 2.0 ** min(failures - 1, 10) if failures > 1 else 0.0
-    return min(delay, _LONGEST_DELAY)
+    """Seconds to wait after a process has failed so many times within a minute: none at first, then twice as long each
+    time. Where it failed before its first step, delays grow slowly: the environment is broken, and its user should see
+    that soon."""
+    if failures == 1:
+        return 0.0
+    return min(_LONGEST_DELAY, 0.5 * 2.0 ** min(failures - 2, 10) if started else 0.1 * (failures - 1))
 
 
 class AgentWatch:
@@ -103,7 +108,8 @@ class AgentWatch:
         count = len(self._failures)
         if count > self._allowed:
             return self._give_up(failure, count)
-        delay = restart_delay([worker for _, worker in self._failures].count(failure.worker), failure.started)
+        recent = [worker for at, worker in self._failures if at > now - _DELAY_WINDOW_SECONDS]
+        delay = restart_delay(recent.count(failure.worker), failure.started)
         self._restart_at[failure.worker] = now + delay
         soon = f"in {delay:.1f} s" if delay else "now"
         text = (

@@ -1,9 +1,12 @@
 """Whole runs of environments that hang: they are replaced, and a run that stood still is not called complete."""
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
-from runs import last_counters, run
+from runs import agent_processes, last_counters, rows, run, started, wait_for
 
 from ga3c import cli
 from ga3c.metrics.sinks.events import read_events
@@ -58,3 +61,32 @@ def check_failed(folder: Path) -> None:
     stop = read_events(folder / "events.jsonl")[-1]["details"]
     assert (stop["complete"], stop["failed"]) == (False, True)
     assert last_counters(folder).steps == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_for_a_while_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    """As on a laptop that was closed: nothing counts as hung, and the time does not count as training."""
+    folder = tmp_path / "run"
+
+    def seconds() -> float:
+        return float(rows(folder)[-1]["seconds"])
+
+    flags = ("--step-timeout", 3, "--steps", 1_000_000, *SMALL, "--out", folder)
+    with started("train", "CartPole-v1", *flags) as process:
+        wait_for(lambda: bool(rows(folder)) and int(rows(folder)[-1]["steps"]) > 0, "training")
+        processes = [process.pid, *agent_processes(process.pid)]
+        begin, before = time.monotonic(), seconds()
+        for pid in processes:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(5.0)
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
+        known = len(rows(folder))
+        wait_for(lambda: len(rows(folder)) >= known + 2, "more records")
+        elapsed, trained = time.monotonic() - begin, seconds() - before
+        os.kill(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, output
+    assert trained < elapsed - 4.0
+    assert [event["kind"] for event in read_events(folder / "events.jsonl")].count("restart") == 0
+    assert last_counters(folder).restarts == 0
