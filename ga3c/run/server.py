@@ -113,6 +113,7 @@ class Server:
             failed = watch.look()
             if failed is not None:
                 self._fail(failed, "Agent processes failed too often.")
+                break
             for command in self.commands.take():
                 self._execute(command)
             now = time.monotonic()

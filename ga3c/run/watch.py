@@ -80,9 +80,10 @@ class AgentWatch:
         limit = max(_BRIEF_SECONDS, min(self._timeout or _SILENCE_SECONDS, self._watched / 2))
         if self._stats.steps and self._idle < limit:
             return None
+        when = f"and no agent made a step in the last {self._idle:.0f} s" if self._stats.steps else "before any step"
         return RunFailed(
-            f"The time limit was reached, but no agent made a step in the last {self._idle:.0f} s; see the logs of the "
-            "agent processes for what their environments do, and resume with a higher --minutes."
+            f"The time limit was reached {when}; the environments may hang, or start slowly: look at the logs of the "
+            "agent processes, and resume with a higher --minutes."
         )
 
     def _pass_time(self) -> None:

@@ -184,6 +184,7 @@ def test_what_an_environment_raised_is_in_the_last_words(make_pool: MakePool, wa
     wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
     for failure in failures:
         assert failure.exit_code == 1
+        assert failure.started
         assert failure.last_words.startswith("Traceback")
         assert failure.last_words.endswith("RuntimeError: the wheel came off")
     # The next life's last words are its own.
@@ -193,6 +194,20 @@ def test_what_an_environment_raised_is_in_the_last_words(make_pool: MakePool, wa
     failures.clear()
     wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
     assert [failure.last_words.count("Traceback") for failure in failures] == [1, 1]
+
+
+def test_a_process_that_died_before_its_first_step_is_known(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Ledger-v0", agents=1, workers=1)
+    failures: list[Failure] = []
+    pool.start()
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    wait_until(lambda: failures.extend(pool.find_failed()) or failures)
+    assert (failures[0].started, failures[0].incarnation) == (False, 0)
+    pool.restart_failed()
+    take(pool)
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
+    assert (failures[1].started, failures[1].incarnation) == (True, 1)
 
 
 def test_a_dead_process_does_not_stop_the_others_from_being_answered(
