@@ -53,11 +53,18 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> N
 
 
 def agent_processes(server: int) -> list[int]:
-    """The agent processes that a server has started, by their parent."""
+    """The agent processes that a server has started, by their parent; its guardian is none."""
     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         text = Path(f"/proc/{server}/task/{server}/children").read_text(encoding="ascii")
-        return [int(pid) for pid in text.split()]
+        return [int(pid) for pid in text.split() if not is_guardian(int(pid))]
     return []
+
+
+def is_guardian(pid: int) -> bool:
+    try:
+        return b"leftovers.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def is_alive(pid: int) -> bool:

@@ -72,6 +72,7 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "delay": [-1, 100_001],
         "torch_threads": [-1, 1025],
         "restarts": [-1],
+        "step_timeout": [-1.0, math.inf, math.nan],
         "tune_seconds": [-1.0, 3601.0, math.nan],
         "lag_limit": [-0.1, math.inf, math.nan],
     },

@@ -1,5 +1,6 @@
 """Tiny environments whose answers are known. Worker processes import this module: `toys:Countdown-v0` and so on."""
 
+import subprocess
 import time
 from typing import Any
 
@@ -135,7 +136,36 @@ class Sleeper(Countdown):
         raise AssertionError("unreachable")
 
 
-for _kind in (Countdown, Wheel, Ledger, Recall, Broken, Sleeper):
+class Parent(Countdown):
+    """Starts a process in a session of its own, which outlives it and is no child of it any more. Its id is the name of
+    a file in the folder that TOYS_CHILDREN names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        script = "echo > $TOYS_CHILDREN/$$; exec sleep 3600"
+        subprocess.run(["sh", "-c", f"setsid sh -c '{script}' &"], check=True)
+
+
+class Falters(Countdown):
+    """Never comes back from its third step in the first life of its process, and always does in the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made, self._first_life = 0, True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        if seed is not None:
+            self._first_life = seed % 1_000_003 < 65_537  # see `environment_seed`
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Step:
+        self._made += 1
+        if self._made == 3 and self._first_life:
+            time.sleep(3600)
+        return super().step(action)
+
+
+for _kind in (Countdown, Wheel, Ledger, Recall, Broken, Sleeper, Parent, Falters):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)

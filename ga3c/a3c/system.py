@@ -13,7 +13,8 @@ from ga3c.a3c.reports import Report, ReportReader, count
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.a3c.threads import LearnerThread
 from ga3c.a3c.worker import LearnerTask
-from ga3c.agents.processes import ChildProcess, log_path
+from ga3c.agents.logs import log_path
+from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
 from ga3c.agents.supervision import Supervisor
 from ga3c.config import Config
@@ -56,6 +57,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         self._plan = SlotPlan.of(spec, agents=learners, workers=learners, spans=spans)
         self._slots_memory = SharedMemory(self._plan.size)
         self._slots = Slots(self._slots_memory.buffer, self._plan)
+        self._spawned_ns = [0] * learners
         home = placements.home(engine.system, where)
         self.model = SharedModel(nets.build(spec, config.net), config.learn, home)
         on_host = home.type == "cpu"
@@ -102,14 +104,20 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         self._slots_memory.close()
         self._board_memory.close()
 
-    def _is_overdue(self, number: int, since_ns: int) -> bool:
-        return bool(self._slots.posted_ns[number] < since_ns)
+    def _progress(self, number: int) -> int:
+        return int(self._slots.posted_ns[number])
+
+    def _owes_step(self, number: int) -> bool:
+        return True  # a learner waits for nobody
+
+    def _has_started(self, number: int) -> bool:
+        return bool(self._slots.posted_ns[number] > self._spawned_ns[number])
 
     def _ask_to_end(self) -> None:
         self.board.stopping[0] = 1
 
     def _spawn(self, number: int, incarnation: int) -> ChildProcess | LearnerThread:
-        self._slots.posted_ns[number] = time.monotonic_ns()  # the time until its first step counts from here
+        self._spawned_ns[number] = self._slots.posted_ns[number] = time.monotonic_ns()
         task = LearnerTask(
             config=self._config, spec=self._spec, learner=number, incarnation=incarnation, seed=self._seed,
             slots=self._plan, slots_fd=self._slots_memory.fd, board_fd=self._board_memory.fd,
@@ -119,7 +127,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         log = log_path(self._log_folder, number)
         if self._in_threads:
             return LearnerThread(f"learner-{number}", lambda: self._learn(task), log)
-        return ChildProcess(task, log)
+        return ChildProcess(task, log, self._mark(number, incarnation))
 
     def _learn(self, task: LearnerTask) -> None:
         worker.run(task, self._slots, self.board, self._memory, self._hear)

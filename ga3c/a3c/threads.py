@@ -1,16 +1,20 @@
 """A learner in a thread of the server's process, to measure the cost of Python's global lock."""
 
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
-from ga3c.agents.processes import Failure
+from ga3c.agents.processes import Failure, Hang
 
 
 class LearnerThread:
-    """A thread with the methods of a `ChildProcess`."""
+    """A thread with the methods of a `ChildProcess`. It cannot be killed, and prints where the server prints."""
+
+    can_be_killed: ClassVar[bool] = False
 
     def __init__(self, name: str, learn: Callable[[], None], log: Path) -> None:
         self._learn = learn
@@ -35,6 +39,22 @@ class LearnerThread:
 
     def kill_session(self) -> None:
         """A thread cannot be killed."""
+
+    def ask_for_stack(self) -> None:
+        """Its stack is there without a question."""
+
+    def has_answered(self) -> bool:
+        return True
+
+    def hang(self, worker: int, seconds: float) -> Hang:
+        """Where it hangs, by its stack."""
+        frames = traceback.extract_stack(sys._current_frames().get(self._thread.ident or 0))
+        lines = [f'  File "{frame.filename}", line {frame.lineno} in {frame.name}' for frame in reversed(frames)]
+        return Hang(worker, seconds, "\n".join(lines))
+
+    def cut_log(self) -> bool:
+        """Only its tracebacks are in its log."""
+        return False
 
     def _run(self) -> None:
         try:

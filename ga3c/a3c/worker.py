@@ -14,6 +14,7 @@ from ga3c.a3c.reports import Tell, send
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import SlotPlan, Slots
+from ga3c.agents.stacks import answer_with_stack
 from ga3c.agents.tasks import Task
 from ga3c.agents.worker import die_with_parent
 from ga3c.config import Config
@@ -77,6 +78,7 @@ def run(task: LearnerTask, slots: Slots, board: Board, memory: Tensor, tell: Tel
 def main() -> None:
     task = LearnerTask.read()
     die_with_parent(task.server_pid)
+    answer_with_stack(task.stack_fd)
     engine, net = task.config.engine, task.config.net
     where = device.choose(engine.device)
     device.prepare(where, engine.torch_threads or 1, task.seed, tf32=net.precision != "fp32")

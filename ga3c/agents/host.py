@@ -1,10 +1,10 @@
 """The agent host: all that the engine knows of its agents. Processes on this machine (`AgentPool`) are one host."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ga3c.agents.prediction_queue import PredictionQueue, Request
-from ga3c.agents.processes import Failure
+from ga3c.agents.processes import Failure, Hang
 from ga3c.agents.slots import Group, Slots
 from ga3c.envs.spec import EnvSpec
 
@@ -18,11 +18,19 @@ class Supervised(Protocol):
     def find_failed(self) -> list[Failure]:
         """Agent processes or threads that have ended since the last call although nothing asked them to."""
 
-    def restart_failed(self) -> int:
-        """Restarts the failed ones where that is possible by now, and returns their number."""
+    def restart_failed(self, later: Collection[int] = ()) -> int:
+        """Restarts the failed ones where that is possible by now, except those named in `later`, and returns their
+        number."""
 
     def find_silent(self, seconds: float) -> list[int]:
         """Agent processes that have owed a step for this long, each reported once."""
+
+    def end_hung(self, seconds: float) -> list[Hang]:
+        """Kills those that have owed a step for this long, which `find_failed` then reports; returns those that cannot
+        be killed."""
+
+    def cut_logs(self) -> list[int]:
+        """Keeps logs within bounds, and returns the numbers of the processes whose logs had grown too long."""
 
     def pids(self) -> list[int]:
         """Ids of the agent processes on this machine."""

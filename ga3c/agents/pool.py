@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ga3c.agents.logs import log_path
 from ga3c.agents.prediction_queue import PredictionQueue, Request
-from ga3c.agents.processes import ChildProcess, log_path
+from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots, arrange, halves
 from ga3c.agents.supervision import Life, Supervisor
 from ga3c.agents.worker import AgentTask
@@ -21,8 +22,8 @@ from ga3c.metrics.trace import MOST_SPANS
 class AgentProcess(ChildProcess):
     """A process of agents, and the pipe that wakes it."""
 
-    def __init__(self, task: AgentTask, log: Path, reply_fd: int) -> None:
-        super().__init__(task, log)
+    def __init__(self, task: AgentTask, log: Path, mark: str, reply_fd: int) -> None:
+        super().__init__(task, log, mark)
         self.reply_fd = reply_fd
 
 
@@ -61,6 +62,8 @@ class AgentPool(Supervisor[AgentProcess]):
         self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
         self._reply_of = [self._of_worker[g.worker].index(g) for g in self.groups]
         self._answered_ns = [0] * len(self.groups)
+        self._asked_before = [0] * len(self.groups)
+        """By group: how many requests the lives before have made."""
         self.slots.asking[: len(self.groups)] = [group.size for group in self.groups]
         self.play(agents)
 
@@ -116,12 +119,18 @@ class AgentPool(Supervisor[AgentProcess]):
     def _may_restart(self, number: int) -> bool:
         return not self.queue.is_taken(self._of_worker[number])
 
-    def _is_overdue(self, number: int, since_ns: int) -> bool:
-        """A process owes a step where a group was answered and has not asked since."""
+    def _progress(self, number: int) -> int:
+        return int(self.slots.progress[number])
+
+    def _owes_step(self, number: int) -> bool:
+        """A process owes a step where a group was answered and has not asked since. A group that pauses has asked."""
         return any(
-            self.slots.posted_ns[group.start] < self._answered_ns[group.number] < since_ns
-            for group in self._of_worker[number]
+            self.slots.posted_ns[group.start] < self._answered_ns[group.number] for group in self._of_worker[number]
         )
+
+    def _has_started(self, number: int) -> bool:
+        groups = self._of_worker[number]
+        return all(self.slots.asked[group.number] > self._asked_before[group.number] for group in groups)
 
     def _ask_to_end(self) -> None:
         for life in self._lives:
@@ -132,6 +141,7 @@ class AgentPool(Supervisor[AgentProcess]):
         # The time until its first request counts as if it had just been answered.
         for group in self._of_worker[number]:
             self._answered_ns[group.number] = time.monotonic_ns()
+            self._asked_before[group.number] = int(self.slots.asked[group.number])
         child_fd, reply_fd = os.pipe()
         task = AgentTask(
             env_id=self.spec.id, env_args=self.spec.args, env_pickle=own.pickled(self.spec.id), env=self._env,
@@ -139,6 +149,7 @@ class AgentPool(Supervisor[AgentProcess]):
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
         )  # fmt: skip
-        process = AgentProcess(task, log_path(self._log_folder, number), reply_fd)
+        log, mark = log_path(self._log_folder, number), self._mark(number, incarnation)
+        process = AgentProcess(task, log, mark, reply_fd)
         os.close(child_fd)
         return process

@@ -80,7 +80,7 @@ class SlotPlan:
         frames = _bytes((agents, *self.frame_shape), self.frame_dtype)
         actions = _bytes((agents, *self.action_shape), self.action_dtype)
         rings = workers * (_aligned(24 * self.spans) + _aligned(8)) if self.spans else 0
-        of_groups, of_workers = 5 * _aligned(16 * workers), 3 * _aligned(8 * workers)
+        of_groups, of_workers = 5 * _aligned(16 * workers), 4 * _aligned(8 * workers)
         account = _aligned(8 * workers * len(OF_AGENTS) * CELLS)
         return frames + actions + 5 * _aligned(8 * agents) + of_groups + of_workers + account + rings
 
@@ -117,6 +117,8 @@ class Slots:
         self.waiting_ns = array((workers,), "int64")
         self.resumed_ns = array((workers,), "int64")
         """When the process was last resumed after a pause of all its agents."""
+        self.progress = array((workers,), "int64")
+        """How many environments the process has made and stepped. While it stands still, an environment may hang."""
         self.taken_ns = array((2 * workers,), "int64")
         """By group: when a predictor took its last answered request and had room for its frames. Written only where
         times are measured."""

@@ -17,6 +17,8 @@ class Task(ABC):
     """The module that the child runs. Its `main` calls `read`."""
     server_pid: int = dataclasses.field(default_factory=os.getpid)
     """The process that made the task."""
+    stack_fd: int = -1
+    """The file that the child writes its stack to when it is asked (`stacks.py`); inherited like `fds`."""
 
     @property
     @abstractmethod

@@ -13,11 +13,12 @@ from typing import Any
 from ga3c import envs
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots
+from ga3c.agents.stacks import answer_with_stack
 from ga3c.agents.tasks import Task
 from ga3c.config import EnvConfig
 from ga3c.envs import own
 from ga3c.envs.seeding import environment_seed
-from ga3c.metrics.account import AgentTimes
+from ga3c.metrics.account import AgentTimes, quick
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ def run(task: AgentTask) -> None:
     own.receive(task.env_id, task.env_pickle)
     slots = Slots(mmap.mmap(task.memory_fd, 0), task.slots)
     ring = slots.rings[task.worker] if task.slots.spans else None
+    progress, worker = quick(slots.progress), task.worker
     times = None
     if task.account:
         times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
@@ -60,6 +62,7 @@ def run(task: AgentTask) -> None:
     def make_agent(index: int) -> Agent:
         seed = environment_seed(task.seed, index, task.incarnation)
         environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args)
+        progress[worker] += 1
         return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
 
     agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
@@ -70,6 +73,7 @@ def run(task: AgentTask) -> None:
         playing = max(1, int(slots.playing[group.number]))
         for agent in agents[group.number][:playing]:
             agent.step()
+            progress[worker] += 1
         slots.asking[group.number] = playing
         slots.asked[group.number] += 1
         slots.posted_ns[group.start : group.start + playing] = time.monotonic_ns()
@@ -123,6 +127,7 @@ def die_with_parent(parent: int | None = None) -> None:
 def main() -> None:
     task = AgentTask.read()
     die_with_parent(task.server_pid)
+    answer_with_stack(task.stack_fd)
     # If the server is dead, the first request meets a broken pipe: no traceback for that.
     with contextlib.suppress(BrokenPipeError):
         run(task)

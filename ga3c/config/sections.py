@@ -193,7 +193,9 @@ class EngineConfig:
     account: bool = True
     """Measure how long each part of a step and of an update takes (mean, p50, p95, p99)."""
     restarts: int = 10
-    """Failures of agent processes after which the run stops."""
+    """Failures of agent processes within ten minutes after which the run stops."""
+    step_timeout: float = 60.0
+    """Seconds that one step of an environment may take before its process is killed and replaced (0: any time)."""
     tune: TuneName = "off"
     """Search for the numbers of agents, predictors and trainers with the most updates per second, while training. on:
     settings are compared until the difference exceeds the noise. paper: every minute N_P or N_T changes by 1, and the
@@ -218,6 +220,7 @@ class EngineConfig:
         require(0 <= self.delay <= 100_000, "delay", self.delay, "between 0 and 100000")
         require(0 <= self.torch_threads <= 1024, "torch_threads", self.torch_threads, "between 0 and 1024")
         require(self.restarts >= 0, "restarts", self.restarts, "0 or more")
+        require(0 <= self.step_timeout < math.inf, "step_timeout", self.step_timeout, "0 or more")
         require(0 <= self.tune_seconds <= 3600, "tune_seconds", self.tune_seconds, "between 0 and 3600")
         require(0 <= self.lag_limit < math.inf, "lag_limit", self.lag_limit, "0 or more")
 

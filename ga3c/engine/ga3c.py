@@ -5,7 +5,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from ga3c import machine, nets
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
-from ga3c.agents.processes import Failure
+from ga3c.agents.processes import Failure, Hang
 from ga3c.config import Config, EngineConfig
 from ga3c.engine import device
 from ga3c.engine.frames import SharedFrames
@@ -209,11 +209,17 @@ class Ga3c:
     def find_failed(self) -> list[Failure]:
         return self.pool.find_failed()
 
-    def restart_failed(self) -> int:
-        return self.pool.restart_failed()
+    def restart_failed(self, later: Collection[int] = ()) -> int:
+        return self.pool.restart_failed(later)
 
     def find_silent(self, seconds: float) -> list[int]:
         return self.pool.find_silent(seconds)
+
+    def end_hung(self, seconds: float) -> list[Hang]:
+        return self.pool.end_hung(seconds)
+
+    def cut_logs(self) -> list[int]:
+        return self.pool.cut_logs()
 
     def pids(self) -> list[int]:
         return self.pool.pids()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 Kind = Literal[
     "start",  # training begins; details: env, folder, pid, resumed
     "checkpoint",  # a checkpoint was written; details: path, steps, best
-    "restart",  # an agent process or thread failed and is restarted; details: worker, reason
+    "restart",  # an agent process or thread failed and is restarted; details: worker, reason, delay, ...
     "warning",  # something is wrong, and the run continues
     "tuned",  # the tuner accepted another setting; details: agents, predictors, trainers
     "command",  # somebody changed the run while it trained; details: the change

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from ga3c.agents.processes import Failure
 from ga3c.config import Config
 from ga3c.errors import RunFailed
 from ga3c.metrics.events import Kind
@@ -25,6 +24,7 @@ from ga3c.run.pauses import Pauses
 from ga3c.run.reporter import Reporter
 from ga3c.run.saver import RETRY_SECONDS, Saver, Written
 from ga3c.run.system import System
+from ga3c.run.watch import AgentWatch
 from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable, Tuning
 
@@ -32,8 +32,6 @@ _TICK_SECONDS = 0.1
 """Between looks at processes, limits and commands."""
 _RECORD_SECONDS = 1.0
 """Between records of metrics."""
-_SILENCE_SECONDS = 30.0
-"""Without a step of an agent process, after which a warning is given."""
 _PATIENCE_SECONDS = 2.0
 """For agent processes to end by themselves."""
 
@@ -71,8 +69,6 @@ class Server:
         """Whether there is something to conclude."""
         self._stopping = False
         self._failure: BaseException | None = None
-        self._failures = 0
-        self._shown_traceback = False
 
     def resume(self, saved: Checkpoint, recent: Sequence[Episode]) -> None:
         """Continues from a checkpoint; `recent` are the last episodes before it. Call before `run`."""
@@ -136,9 +132,13 @@ class Server:
     def _supervise(self) -> None:
         now = time.monotonic()
         next_record, self._next_checkpoint = now + _RECORD_SECONDS, now + self.config.run.checkpoint_seconds
+        watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
-            self._check_agents()
+            failed = watch.look()
+            if failed is not None:
+                self._fail(failed, "Agent processes failed too often.")
+                break
             for command in self.commands.take():
                 self._execute(command)
             now = time.monotonic()
@@ -153,45 +153,18 @@ class Server:
             if self.stats.failure:
                 self._fail(RunFailed(self.stats.failure), "A thread failed.")
             elif self.stats.progress >= 1.0:
-                self.complete = True
-                self.stop("The run is complete.")
+                failed = watch.standstill()
+                if failed is not None:
+                    self._fail(failed, "The agents stood still.")
+                else:
+                    self.complete = True
+                    self.stop("The run is complete.")
 
     def _discount_pause(self) -> None:
         if seconds := self._pauses.take():
             self.stats.discount(seconds)
             text = f"The process stood still for {duration(seconds)}; that time does not count as training."
             self._reporter.tell("note", text, seconds=seconds)
-
-    def _check_agents(self) -> None:
-        """Reports agent processes that died or are silent, and restarts the dead unless they died too often."""
-        for failure in self.system.find_failed():
-            self._report(failure)
-        if self._failure is not None:
-            return
-        for _ in range(self.system.restart_failed()):
-            self.stats.restarted()
-        for worker in self.system.find_silent(_SILENCE_SECONDS):
-            text = f"Agent process {worker} has not made a step for {_SILENCE_SECONDS:.0f} s; its environment may hang."
-            self._reporter.tell("warning", text, worker=worker)
-
-    def _report(self, failure: Failure) -> None:
-        self._failures += 1
-        how = f"signal {-failure.exit_code}" if failure.exit_code < 0 else f"exit code {failure.exit_code}"
-        allowed = self.config.engine.restarts
-        if self._failures > allowed:
-            plural = "processes" if failure.kind == "process" else "threads"
-            last_words = f"\n{failure.last_words}" if failure.last_words else ""
-            text = (
-                f"Agent {plural} failed {self._failures} times, more than --restarts {allowed} allows; "
-                f"the last was {failure.kind} {failure.worker} ({how}, log in {failure.log}).{last_words}"
-            )
-            self._fail(RunFailed(text), "Agent processes failed too often.")
-            return
-        text = f"Agent {failure.kind} {failure.worker} ended with {how}; it is restarted (failure {self._failures})."
-        self._reporter.tell("restart", text, worker=failure.worker, reason=how, output=failure.last_words)
-        if failure.last_words and not self._shown_traceback:
-            self._shown_traceback = True
-            self._reporter.tell("note", failure.last_words)
 
     def _fail(self, failure: RunFailed, reason: str) -> None:
         self._failure = failure

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ga3c.agents import stacks
 from ga3c.agents.flags import EPISODE, FIRST
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.prediction_queue import Request
@@ -182,6 +184,7 @@ def test_what_an_environment_raised_is_in_the_last_words(make_pool: MakePool, wa
     wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
     for failure in failures:
         assert failure.exit_code == 1
+        assert failure.started
         assert failure.last_words.startswith("Traceback")
         assert failure.last_words.endswith("RuntimeError: the wheel came off")
     # The next life's last words are its own.
@@ -191,6 +194,20 @@ def test_what_an_environment_raised_is_in_the_last_words(make_pool: MakePool, wa
     failures.clear()
     wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
     assert [failure.last_words.count("Traceback") for failure in failures] == [1, 1]
+
+
+def test_a_process_that_died_before_its_first_step_is_known(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Ledger-v0", agents=1, workers=1)
+    failures: list[Failure] = []
+    pool.start()
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    wait_until(lambda: failures.extend(pool.find_failed()) or failures)
+    assert (failures[0].started, failures[0].incarnation) == (False, 0)
+    pool.restart_failed()
+    take(pool)
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    wait_until(lambda: failures.extend(pool.find_failed()) or len(failures) == 2)
+    assert (failures[1].started, failures[1].incarnation) == (True, 1)
 
 
 def test_a_dead_process_does_not_stop_the_others_from_being_answered(
@@ -261,6 +278,37 @@ def test_a_process_that_hangs_is_told_once(make_pool: MakePool, wait_until: Wait
     wait_until(lambda: pool.find_silent(0.01) == [0])
     assert pool.find_silent(0.01) == []
     assert pool.find_failed() == []
+
+
+def test_a_process_that_hangs_is_killed_and_says_where(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Sleeper-v0", agents=2, workers=2)
+    pool.start()
+    answer(pool, [request for request in take_groups(pool, 2) if request.group.worker == 1])
+    failures: list[Failure] = []
+    wait_until(lambda: pool.end_hung(0.05) or failures.extend(pool.find_failed()) or failures)
+    (failure,) = failures
+    assert (failure.worker, failure.exit_code, failure.started) == (1, -signal.SIGKILL, True)
+    assert failure.hang is not None
+    assert failure.hang.seconds > 0.05
+    assert not failure.hang.stopped
+    assert re.fullmatch(r".*toys\.py:\d+ in step", stacks.innermost(failure.hang.stack)[0])
+    assert pool.restart_failed() == 1
+    assert take_groups(pool, 1)[0].group.worker == 1
+    wait_until(lambda: pool.end_hung(0.01) == [] and pool._has_started(1))
+    assert pool.find_failed() == [], "neither owes a step: one was not answered, the other plays anew"
+
+
+def test_a_process_that_is_stopped_is_killed(make_pool: MakePool, wait_until: WaitUntil) -> None:
+    pool = make_pool("toys:Ledger-v0", agents=1, workers=1)
+    pool.start()
+    requests = take(pool)
+    os.kill(pool.pids()[0], signal.SIGSTOP)
+    answer(pool, requests)
+    failures: list[Failure] = []
+    wait_until(lambda: pool.end_hung(0.05) or failures.extend(pool.find_failed()) or failures)
+    assert failures[0].hang is not None
+    assert failures[0].hang.stopped
+    assert failures[0].hang.stack == ""
 
 
 def test_limits_of_one_prediction(make_pool: MakePool) -> None:

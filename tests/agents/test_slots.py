@@ -39,9 +39,9 @@ def test_processes_that_map_the_memory_see_the_same_arrays(
     ours, theirs = Slots(memory.buffer, plan), Slots(mmap.mmap(memory.fd, 0), plan)
     assert (ours.actions.shape, ours.actions.dtype) == ((5, *action[0]), action[1])
     names = [name for name, value in vars(ours).items() if isinstance(value, np.ndarray)]
-    assert len(names) == 16
+    assert len(names) == 17
     rows = dict.fromkeys(("playing", "asking", "asked", "taken_ns", "ready_ns"), 4)
-    rows |= {"stepping_ns": 2, "waiting_ns": 2, "resumed_ns": 2, "account": 2}
+    rows |= {"stepping_ns": 2, "waiting_ns": 2, "resumed_ns": 2, "progress": 2, "account": 2}
     for number, name in enumerate(names):
         getattr(ours, name)[...] = number + 1
     for number, name in enumerate(names):
