@@ -39,9 +39,16 @@ class Server:
     """One run of one system."""
 
     def __init__(
-        self, config: Config, system: System, folder: RunFolder, tuning: Tuning | None = None, rules: str = ""
+        self,
+        config: Config,
+        system: System,
+        folder: RunFolder,
+        tuning: Tuning | None = None,
+        rules: str = "",
+        notes: Sequence[str] = (),
     ) -> None:
-        """`tuning` changes the numbers of the system while it runs. `rules` names the protocol of the scores."""
+        """`tuning` changes the numbers of the system while it runs. `rules` names the protocol of the scores. `notes`
+        are told at the start."""
         self.config = config
         self.system = system
         self.stats = system.stats
@@ -53,6 +60,7 @@ class Server:
         self.complete = False
         """Whether the run reached its limit."""
         self._rules = rules
+        self._notes = notes
         self._tuning = tuning
         self._folder = folder
         self._reporter = Reporter()
@@ -85,6 +93,8 @@ class Server:
         text = f"Training {self.config.env_id} in {self._folder.path}."
         about = {"env": self.config.env_id, "folder": str(self._folder.path), "pid": os.getpid()}
         self._reporter.tell("start", text, **about, resumed=self.stats.steps > 0)
+        for note in self._notes:
+            self._reporter.tell("note", note)
         try:
             self.system.start()
             self.stats.start_clock()

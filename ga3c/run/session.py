@@ -224,9 +224,9 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     rules = protocols.name(config.env, spec.source == "atari")
     try:
         if not central:
-            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
+            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules, notes=spec.notes)
         system = Ga3c(config, spec, folder.logs, start)
-        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
+        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules, spec.notes)
     except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
