@@ -1,6 +1,7 @@
 """Environments are made in another process: whatever they do there, this process goes on with a sentence."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+import ga3c
 from ga3c import envs
 from ga3c.config import EnvConfig
 from ga3c.envs import examination, own
 from ga3c.envs.description import Description
 from ga3c.errors import UserError
+from ga3c.metrics.sinks.events import read_events
 
 CONFIG = EnvConfig()
 MODULE = '''
@@ -93,10 +96,10 @@ class Prints(Good):
 
 
 class Litters(Good):
-    """Blocks signals, and leaves a thread, a timer and a program behind."""
+    """Blocks signals, and leaves a thread, a timer and a program behind. Its observations are bytes."""
 
     def __init__(self):
-        super().__init__()
+        self.observation_space = spaces.Box(0, 255, (3,), np.uint8)
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         signal.setitimer(signal.ITIMER_REAL, 3600)
         threading.Thread(target=time.sleep, args=(3600,)).start()
@@ -203,6 +206,19 @@ def test_what_an_environment_prints_or_leaves_behind_does_not_matter(
     assert threading.active_count() == threads
     left = int(module.with_suffix(".child").read_text())
     wait_until(lambda: not _runs(left))
+
+
+def test_a_run_does_not_touch_the_environment_in_the_server_and_tells_what_is_doubtful(tmp_path: Path) -> None:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    run = ga3c.train(
+        "examined_env:Litters", steps=100, agents=2, workers=1, ui="none", device="cpu", out=tmp_path / "run"
+    )
+    assert run.complete
+    assert "examined_env" not in sys.modules
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
+    notes = [event["text"] for event in read_events(run.folder / "events.jsonl") if event["kind"] == "note"]
+    says = "its observations are bytes of the shape [3], which is no picture, so its 3 numbers go to an MLP."
+    assert notes == [f"examined_env:Litters: {says}"]
 
 
 def _runs(pid: int) -> bool:
