@@ -46,20 +46,15 @@ _EXTRAS = {
 }
 
 
-_TRUSTED = ("gymnasium", "ale_py")
-"""Packages whose environments may be made in any process."""
-
-
 def trusted(env_id: str) -> Registered | None:
     """The registration of an environment that is Gymnasium's own or an Atari game; None for all others, of which not
     even the module is imported here."""
     module = env_id.rpartition(":")[0]
-    if module and module.partition(".")[0] not in _TRUSTED:
+    if module and module.partition(".")[0] not in own.TRUSTED:
         return None
     registered = find(env_id)
-    package = re.split("[.:]", str(registered.entry_point))[0]
     wrappers = getattr(registered, "additional_wrappers", ())
-    return registered if package in _TRUSTED and not wrappers else None
+    return registered if own.is_trusted(registered.entry_point) and not wrappers else None
 
 
 def find(env_id: str) -> Registered:

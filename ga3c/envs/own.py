@@ -3,7 +3,7 @@
 One that can be imported is known as MODULE:NAME, so that agent processes, a resumed run and an evaluation find it by
 that name. Any other, such as a class in a script or a lambda, is known to this process alone: agent processes get a
 pickle of it, and a program that resumes or evaluates its run must give it again. So is an id that the program itself
-registers with Gymnasium as a class or function."""
+registers with Gymnasium."""
 
 import base64
 import importlib
@@ -17,6 +17,8 @@ from ga3c.errors import UserError
 
 Factory = Callable[..., Any]
 
+TRUSTED = ("gymnasium", "ale_py")
+"""Packages whose environments are made in any process, the server too."""
 PREFIX = "python:"
 """Begins the id of an environment that only this process knows."""
 _known: dict[str, Factory] = {}
@@ -109,8 +111,14 @@ def receive(env_id: str, text: str) -> None:
 
 
 def _registered_here(env_id: str) -> Any:
-    """The registration of an id that a program gave to Gymnasium as a class or function; None for other ids."""
+    """The registration of an id that may be known to this process alone; None for ids that come with a package here or
+    name their module."""
     if ":" in env_id or "gymnasium" not in sys.modules:
         return None
     registered = sys.modules["gymnasium"].registry.get(env_id)
-    return registered if registered is not None and callable(registered.entry_point) else None
+    return None if registered is None or is_trusted(registered.entry_point) else registered
+
+
+def is_trusted(entry_point: object) -> bool:
+    """Whether an entry point is in a package whose environments any process finds and may make."""
+    return isinstance(entry_point, str) and re.split("[.:]", entry_point)[0] in TRUSTED

@@ -11,7 +11,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ga3c.envs.guard import failed
+from ga3c.envs.guard import failed, reason_of
+from ga3c.envs.gym import Packer, layout_of
 from ga3c.errors import UserError
 
 SEED = 2**31 - 1
@@ -42,6 +43,9 @@ class _Trial:
         self._env_id = env_id
         self._env = env
         self._on_call = on_call
+        layout = layout_of(env_id, env.observation_space)
+        self._pack = Packer(env_id, env.observation_space)
+        self._frame = np.zeros(layout.frame_shape, layout.frame_dtype)
         self._strays: str | None = None
         """How an observation left the bounds of its space."""
         self._largest_reward = 0.0
@@ -107,6 +111,11 @@ class _Trial:
         problem = self._misfit(self._env.observation_space, observation, "an observation")
         if problem is not None:
             raise UserError(f"{self._env_id}: {method} gave {problem}.")
+        try:
+            self._pack(observation, self._frame)
+        except (ValueError, TypeError, IndexError) as error:
+            text = f"an observation that cannot be packed: {reason_of(error)}"
+            raise UserError(f"{self._env_id}: {method} gave {text}.") from error
 
     def _misfit(self, space: spaces.Space[Any], value: Any, name: str) -> str | None:
         """Why an observation does not fit its space; None if it does. Numbers out of bounds are only noted."""
@@ -135,7 +144,7 @@ class _Trial:
             shapes = f"{_shape(given.shape)}, but its observation_space has {_shape(space.shape)}"
             return f"{name} of the shape {shapes}"
         wanted = np.dtype(space.dtype)
-        loses = given.dtype.kind == "f" and (wanted == np.uint8 or not isinstance(space, spaces.Box))
+        loses = given.dtype.kind == "f" and wanted == np.uint8
         if given.dtype.kind not in "biuf" or loses:
             return f"{name} of the dtype {given.dtype}, but its observation_space has {wanted}"
         if not np.isfinite(given).all():

@@ -289,6 +289,9 @@ def test_a_class_and_an_id_that_only_this_process_knows_are_sent_along() -> None
         return gymnasium.make("CartPole-v1").unwrapped
 
     assert envs.describe(own.identify(make), CONFIG, raw_screens=False).frame_shape == (4,)
+    gymnasium.register("ExaminedText-v0", "examined_env:Good", kwargs={"size": 6})
+    assert envs.describe("ExaminedText-v0", CONFIG, raw_screens=False).frame_shape == (6,)
+    del gymnasium.registry["ExaminedText-v0"]
     entry_point: Any = make
     gymnasium.register("ExaminedHere-v0", entry_point, max_episode_steps=9)
     try:

@@ -67,12 +67,16 @@ def test_a_trial_resets_twice_and_seeds_once() -> None:
         (THREE, after(ZEROS, 1.0, np.zeros(2, bool)), "step returned an array of the shape [2] as terminated"),
         (BYTES, after(np.full((2, 2), 0.5)), "of the dtype float64, but its observation_space has uint8"),
         (BYTES, after(np.full((2, 2), 300)), "numbers from 300 to 300, but its observation_space has bytes"),
+        (spaces.MultiDiscrete([2, 2]), after(np.ones(2)), "which is not in MultiDiscrete([2 2])"),
+        (THREE, after(np.full(3, 1e300)), "gave an observation that cannot be packed: ValueError: the environment gave"),
+        (spaces.Discrete(4), after(1.5), "an observation of 1.5, which is not in Discrete(4)"),
         (PAIR, after({"a": ZEROS}), "an observation that is a dict with the keys ['a'], but its observation_space has"),
         (PAIR, after({"a": np.zeros(1), "b": 1}), "an observation['a'] of the shape [1], but its observation"),
         (PAIR, after({"a": ZEROS, "b": 4}), "an observation['b'] of 4, which is not in Discrete(4)"),
         (spaces.Tuple((THREE,)), after((ZEROS, 1)), "is a tuple of 2 values, but its observation_space has 1 parts"),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_what_cannot_be_trained_on_is_a_sentence(space: spaces.Space[Any], returns: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match="^Some-v0.*" + re.escape(says)):
         trial.check("Some-v0", Tried(space, **returns))
