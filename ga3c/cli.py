@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ga3c import __version__, flags
@@ -215,7 +216,7 @@ def environments(arguments: Sequence[str]) -> None:
     for title in ("environment", "kind", "note"):
         table.add_column(title, no_wrap=title == "environment")
     for entry in entries:
-        table.add_row(entry.id, entry.kind, entry.note)
+        table.add_row(entry.id, entry.kind, escape(entry.note))
     Console().print(table)
 
 

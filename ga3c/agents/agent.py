@@ -1,10 +1,14 @@
 """The agent: the only environment loop. It takes its action from its slot and writes the result there."""
 
-import math
-
 from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
 from ga3c.agents.slots import Slots
 from ga3c.envs.spec import Environment
+from ga3c.errors import UserError
+
+_LARGEST_REWARD = 1e18
+"""The value's loss has the square of a return, which float32 cannot hold from 1e19 on."""
+_LARGEST_CLIPPED = 3.4e38
+"""Where rewards are clipped, only the score has to stay finite in float32."""
 
 
 class Agent:
@@ -21,6 +25,7 @@ class Agent:
         self._frame = slots.frames[index]
         self._action = slots.actions[index, ...]  # a view, also where an action is a single number
         self._clip_rewards = clip_rewards
+        self._largest_reward = _LARGEST_CLIPPED if clip_rewards else _LARGEST_REWARD
         self._life_loss = life_loss
         self._begin_next = True
         self._score = 0.0
@@ -33,8 +38,8 @@ class Agent:
             self._write(0.0, FIRST)
             return
         reward, terminated, truncated, life_lost = self._environment.step(self._action, self._frame)
-        if not math.isfinite(reward):
-            raise ValueError(f"the environment gave a reward of {reward}")
+        if not -self._largest_reward <= reward <= self._largest_reward:  # nor is NaN
+            raise UserError(_refusal(reward))
         self._score += reward
         self._length += 1
         flags = 0
@@ -66,3 +71,9 @@ class Agent:
     def _write(self, reward: float, flags: int) -> None:
         self._slots.rewards[self._index] = reward
         self._slots.flags[self._index] = flags
+
+
+def _refusal(reward: float) -> str:
+    if reward - reward != 0.0:  # NaN or infinite
+        return f"The environment gave a reward of {reward}; rewards must be finite."
+    return f"The environment gave a reward of {reward:g}, too large for float32; scale the rewards to about 1."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ga3c.config import EnvConfig
-from ga3c.envs import catalog
+from ga3c.envs import catalog, guard
 from ga3c.envs.own import bind, identify
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import UserError
@@ -15,51 +15,60 @@ from ga3c.errors import UserError
 __all__ = ["bind", "describe", "identify", "is_atari", "make", "packer"]
 
 if TYPE_CHECKING:
-    from ga3c.envs import gym
+    from ga3c.envs import examination, gym
 
 _ATARI_ARGS = ("mode", "difficulty")
 """Arguments that reach the emulator; what else `gymnasium.make` takes for Atari is a setting here."""
 
 
 def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mapping[str, Any] | None = None) -> EnvSpec:
-    """The spec of an environment; a UserError says why it cannot be trained on."""
-    registered = catalog.find(env_id)
+    """The spec of an environment; a UserError says why it cannot be trained on. The user's own code does not run in
+    this process: `examination.py` makes and tries the environment in another."""
     from ga3c.envs import atari, gym
 
     args = dict(env_args or {})
-    if not atari.is_atari(registered.entry_point, registered.kwargs):
+    found = _found(env_id, args)
+    if found.description is not None:
         for flag in ("sticky", "full_actions", "life_loss"):
             if getattr(config, flag):
                 name = flag.replace("_", "-")
                 raise UserError(f"--{name} is only for Atari games, and {env_id} is not one; leave it out.")
-        return gym.describe(env_id, registered, config, args)
+        return gym.spec_of(env_id, found.description, config, args)
     for name in args:
         if name not in _ATARI_ARGS:
             raise UserError(
                 f"{env_id} got the argument {name!r}, but Atari games take only {' and '.join(_ATARI_ARGS)}; "
                 "frame skip, sticky actions and the action set are the settings --frame-skip, --sticky, --full-actions."
             )
-    if registered.kwargs.get("continuous"):
+    kwargs = {**(found.atari or {}), **args}
+    if kwargs.get("continuous"):
         raise UserError(f"{env_id} has continuous actions, but only Discrete actions can be learned.")
-    return atari.describe(env_id, atari.game_of({**registered.kwargs, **args}), config, raw_screens, args)
+    return atari.describe(env_id, atari.game_of(kwargs), config, raw_screens, args)
 
 
 def packer(env_id: str, env_args: Mapping[str, Any] | None = None) -> "gym.Packer | None":
     """Writes the observations of an environment as frames; None for Atari, where a frame is the observation."""
-    registered = catalog.find(env_id)
-    from ga3c.envs import atari, gym
+    from ga3c.envs import gym
 
-    if atari.is_atari(registered.entry_point, registered.kwargs):
-        return None
-    return gym.packer(env_id, registered, dict(env_args or {}))
+    description = _found(env_id, dict(env_args or {})).description
+    return None if description is None else gym.Packer(env_id, description.observation_space)
 
 
 def is_atari(env_id: str) -> bool:
     """Whether an id is an Atari game, which is played on the emulator itself."""
-    registered = catalog.find(env_id)
-    from ga3c.envs import atari
+    return _found(env_id, None).atari is not None
 
-    return atari.is_atari(registered.entry_point, registered.kwargs)
+
+def _found(env_id: str, args: Mapping[str, Any] | None) -> "examination.Examined":
+    """What an environment is. Without arguments it is not made."""
+    registered = catalog.trusted(env_id)
+    from ga3c.envs import atari, examination, gym
+
+    if registered is None:
+        return examination.examine(env_id, args)
+    if atari.is_atari(registered.entry_point, registered.kwargs):
+        return examination.Examined(atari=registered.kwargs)
+    return examination.Examined(description=None if args is None else gym.describe(env_id, registered, args))
 
 
 def make(
@@ -70,13 +79,18 @@ def make(
     env_args: Mapping[str, Any] | None = None,
     *,
     render: bool = False,
+    guarded: bool = False,
 ) -> Environment:
-    """An environment that `describe` accepts. Only with `render` may its `render` be called."""
+    """An environment that `describe` accepts. Only with `render` may its `render` be called. A `guarded` one fails with
+    a sentence for people instead of a traceback."""
     registered = catalog.find(env_id)
     from ga3c.envs import atari, gym
 
     args = dict(env_args or {})
+    environment: Environment
     if atari.is_atari(registered.entry_point, registered.kwargs):
         game = atari.game_of({**registered.kwargs, **args})
-        return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
-    return gym.GymEnvironment(env_id, registered, seed, args, render)
+        environment = atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
+    else:
+        environment = gym.GymEnvironment(env_id, registered, seed, args, render)
+    return guard.Guarded(env_id, environment) if guarded else environment

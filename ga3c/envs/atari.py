@@ -56,7 +56,7 @@ def describe(
 ) -> EnvSpec:
     if not has_rom(game.name):
         raise UserError(f"{env_id} needs the ROM {game.name}.bin, which this ale-py lacks; reinstall ale-py.")
-    ale = _load(game, sticky=0.0, seed=0)
+    ale = _load(game, seed=0)
     return EnvSpec(
         id=env_id,
         args=env_args or {},
@@ -81,8 +81,11 @@ class AtariEnvironment:
     """One game. A frame is 84 x 84 greys, or with `raw_screens` the two last screens in palette bytes."""
 
     def __init__(self, game: Game, config: EnvConfig, *, raw_screens: bool, seed: int, render: bool) -> None:
-        self._ale = _load(game, config.sticky, seed)
+        self._ale = _load(game, seed)
         self._actions = _actions(self._ale, config)
+        self._sticky = config.sticky
+        self._last_action: ale_py.Action = ale_py.Action.NOOP
+        """What the emulator did in the last frame."""
         self._game = game
         self._config = config
         self._raw = raw_screens
@@ -102,6 +105,7 @@ class AtariEnvironment:
         start = starts[self._random.integers(len(starts))]
         # Takes 0.03 ms; reset_game and the no-ops would take 5 ms or more.
         self._ale.restoreState(start.state)
+        self._last_action = ale_py.Action.NOOP
         self._frames = 0
         self._lives = self._ale.lives()
         if self._render:
@@ -118,7 +122,7 @@ class AtariEnvironment:
         reward, over, paired = 0, False, False
         self._pictures = []
         for left in reversed(range(frames)):
-            reward += ale.act(joystick)
+            reward += ale.act(self._stuck(joystick) if self._sticky else joystick)
             if self._render:
                 self._pictures.append(ale.getScreenRGB())
             over = ale.game_over()
@@ -132,6 +136,14 @@ class AtariEnvironment:
         lives = ale.lives()
         life_lost, self._lives = lives < self._lives, lives
         return Transition(float(reward), over, not over and self._frames >= self._config.max_frames, life_lost)
+
+    def _stuck(self, joystick: ale_py.Action) -> ale_py.Action:
+        """The action of the next frame, which is the last one again with the probability of `--sticky`. The emulator's
+        own sticky actions have the same distribution, but keep an episode's last action when a state is restored."""
+        if self._random.random() >= self._sticky:
+            self._last_action = joystick
+        action: ale_py.Action = self._last_action
+        return action
 
     def render(self) -> list[NDArray[np.uint8]]:
         return self._pictures
@@ -159,11 +171,11 @@ class AtariEnvironment:
         self._shrinker.shrink(self._newer, out)
 
 
-def _load(game: Game, sticky: float, seed: int) -> ale_py.ALEInterface:
+def _load(game: Game, seed: int) -> ale_py.ALEInterface:
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
     ale.setInt("random_seed", seed % 2**31)
-    ale.setFloat("repeat_action_probability", sticky)
+    ale.setFloat("repeat_action_probability", 0.0)
     path = roms.get_rom_path(game.name)
     assert path is not None, game.name
     ale.loadROM(path)
@@ -186,7 +198,7 @@ def _starts(game: Game, noop_max: int) -> tuple[Start, ...]:
 
     A separate emulator records them, so that no environment's random numbers are used up. States contain none.
     """
-    ale = _load(game, sticky=0.0, seed=0)
+    ale = _load(game, seed=0)
     starts: list[Start] = []
     while len(starts) <= noop_max and not ale.game_over():
         starts.append(Start(ale.cloneState(), ale.getScreen()))

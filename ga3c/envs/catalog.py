@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ga3c.envs import own
+from ga3c.envs import guard, own
 from ga3c.errors import UserError
 
 
@@ -46,6 +46,17 @@ _EXTRAS = {
 }
 
 
+def trusted(env_id: str) -> Registered | None:
+    """The registration of an environment that is Gymnasium's own or an Atari game; None for all others, of which not
+    even the module is imported here."""
+    module = env_id.rpartition(":")[0]
+    if module and module.partition(".")[0] not in own.TRUSTED:
+        return None
+    registered = find(env_id)
+    wrappers = getattr(registered, "additional_wrappers", ())
+    return registered if own.is_trusted(registered.entry_point) and not wrappers else None
+
+
 def find(env_id: str) -> Registered:
     """The registration of an id. MODULE:ID imports the module first, as Gymnasium does; MODULE:NAME may also be a class
     or function in it."""
@@ -58,7 +69,7 @@ def find(env_id: str) -> Registered:
             importlib.import_module(module)
         except Exception as error:
             # The module is the user's own code and may raise anything.
-            raise UserError(f"{env_id}: importing {module!r} failed: {type(error).__name__}: {error}.") from error
+            raise _not_imported(env_id, module, error) from error
     if name in specs:
         return specs[name]
     if colon and callable(factory := own.attribute(module, name)):
@@ -66,6 +77,19 @@ def find(env_id: str) -> Registered:
     near = suggest(name)
     hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists all ids."
     raise UserError(f"No environment is called {env_id!r}; {hint}")
+
+
+def _not_imported(env_id: str, module: str, error: Exception) -> UserError:
+    """Why the module of an environment cannot be imported, and what to do."""
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return UserError(
+            f"No module named {error.name!r} can be imported here, and {env_id} needs it; `cd` to the folder that "
+            "holds it, or add that folder to PYTHONPATH."
+        )
+    place = guard.place_of(error)
+    return UserError(
+        f"{env_id}: importing {module!r} failed: {guard.reason_of(error)}" + (f" ({place})." if place else ".")
+    )
 
 
 def _unregistered(env_id: str, factory: own.Factory) -> Registered:

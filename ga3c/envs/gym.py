@@ -1,7 +1,7 @@
 """Any other Gymnasium environment with discrete actions, observed as a picture or as a vector."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ga3c.config import EnvConfig
 from ga3c.envs.catalog import Registered
-from ga3c.envs.layout import Layout
+from ga3c.envs.description import Description
+from ga3c.envs.layout import ByteRange, Layout
 from ga3c.envs.spec import Action, ActionSpec, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
@@ -22,35 +23,53 @@ LONGEST_VECTOR = 1_000_000
 DEFAULT_FPS = 30.0
 
 
-def describe(env_id: str, registered: Registered, config: EnvConfig, env_args: Mapping[str, Any]) -> EnvSpec:
-    env = _construct(env_id, registered, env_args, render=False)
+def describe(env_id: str, registered: Registered, env_args: Mapping[str, Any]) -> Description:
+    """Makes the environment in this process and asks for its spaces."""
+    env = construct(env_id, registered, env_args)
     try:
-        layout = _layout(env_id, env.observation_space)
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise UserError(
-                f"{env_id} has the action space {env.action_space}, but only Discrete actions are supported."
-            )
-        return EnvSpec(
-            id=env_id,
-            args=env_args,
-            source="gym",
-            layout=layout,
-            stack=config.stack if layout.is_picture else 1,
-            action=ActionSpec.discrete(int(env.action_space.n), int(env.action_space.start)),
-            frames_per_step=1,
-            frame_rate=float(env.metadata.get("render_fps") or DEFAULT_FPS),
-        )
+        return described(env_id, env)
     finally:
         env.close()
 
 
-def packer(env_id: str, registered: Registered, env_args: Mapping[str, Any]) -> "Packer":
-    """Writes the observations of an environment as frames."""
-    env = _construct(env_id, registered, env_args, render=False)
-    try:
-        return Packer(env_id, env.observation_space)
-    finally:
-        env.close()
+def described(env_id: str, env: gymnasium.Env[Any, Any]) -> Description:
+    """What an environment tells of itself; a UserError says why it cannot be trained on."""
+    observations, actions = (_space(env_id, env, name) for name in ("observation_space", "action_space"))
+    layout_of(env_id, observations)
+    if not isinstance(actions, spaces.Discrete):
+        raise UserError(f"{env_id} has the action space {actions}, but only Discrete actions are supported.")
+    note = _network_note(env_id, observations)
+    return Description(
+        observation_space=observations,
+        num_actions=int(actions.n),
+        first_action=int(actions.start),
+        frame_rate=float((env.metadata or {}).get("render_fps") or DEFAULT_FPS),
+        notes=(note,) if note else (),
+    )
+
+
+def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: Mapping[str, Any]) -> EnvSpec:
+    """The spec of an environment that was described."""
+    layout = layout_of(env_id, description.observation_space)
+    return EnvSpec(
+        id=env_id,
+        args=env_args,
+        source="gym",
+        layout=layout,
+        stack=config.stack if layout.is_picture else 1,
+        action=ActionSpec.discrete(description.num_actions, description.first_action),
+        frames_per_step=1,
+        frame_rate=description.frame_rate,
+        notes=description.notes,
+    )
+
+
+def _space(env_id: str, env: gymnasium.Env[Any, Any], name: str) -> spaces.Space[Any]:
+    space = getattr(env, name, None)
+    if not isinstance(space, spaces.Space):
+        has = "no" if space is None else f"{type(space).__name__} as its"
+        raise UserError(f"{env_id} has {has} {name}; set it to one of gymnasium.spaces in the constructor.")
+    return space
 
 
 class Packer:
@@ -58,7 +77,7 @@ class Packer:
 
     def __init__(self, env_id: str, space: spaces.Space[Any]) -> None:
         self._space = space
-        self._pack = _layout(env_id, space).pack
+        self._pack = layout_of(env_id, space).pack
         self.shape = space.shape if isinstance(space, spaces.Box) else None
         """The shape of an observation; None where it is no array."""
 
@@ -67,8 +86,14 @@ class Packer:
         return self._space.contains(observation)
 
     def __call__(self, observation: Any, out: Frame) -> None:
+        """A ValueError says why an observation does not fit the space."""
         if self.shape is None:
             observation = spaces.flatten(self._space, observation)
+        elif (shape := np.shape(observation)) != self.shape:
+            raise ValueError(
+                f"the environment gave an observation of the shape {list(shape)}, but its observation space has "
+                f"{list(self.shape)}"
+            )
         self._pack(observation, out)
 
 
@@ -78,7 +103,7 @@ class GymEnvironment:
     def __init__(
         self, env_id: str, registered: Registered, seed: int, env_args: Mapping[str, Any], render: bool
     ) -> None:
-        self._env = _construct(env_id, registered, env_args, render)
+        self._env = construct(env_id, registered, env_args, render=render)
         self._write = Packer(env_id, self._env.observation_space)
         self._first_action = int(getattr(self._env.action_space, "start", 0))
         self._seed: int | None = seed
@@ -108,8 +133,8 @@ class GymEnvironment:
         self._env.close()
 
 
-def _construct(
-    env_id: str, registered: Registered, env_args: Mapping[str, Any], render: bool
+def construct(
+    env_id: str, registered: Registered, env_args: Mapping[str, Any], *, render: bool = False
 ) -> gymnasium.Env[Any, Any]:
     """Makes the environment; a UserError says why it cannot be made."""
     try:
@@ -130,32 +155,70 @@ def _sentence(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason was given"])[0].rstrip(".") + "."
 
 
-def _layout(env_id: str, space: spaces.Space[Any]) -> Layout:
+def layout_of(env_id: str, space: spaces.Space[Any]) -> Layout:
+    """How the observations of a space are packed; a UserError says why they cannot be."""
     if isinstance(space, spaces.Box) and space.dtype == np.uint8:
         picture = _picture(space.shape)
         if picture is not None:
             return picture
-    if not _is_numeric(space):
+    odd = _not_numeric(space)
+    if odd is not None:
         raise UserError(
-            f"{env_id} has the observation space {space}, but only pictures and fixed numbers of values are supported."
+            f"{env_id} has {odd}, but only pictures and fixed numbers of values are supported; wrap it in a function "
+            "that leaves this out (gymnasium.wrappers.FilterObservation and others), and train that as MODULE:FUNCTION."
         )
     size = spaces.flatdim(space)
     if size > LONGEST_VECTOR:
         raise UserError(f"{env_id} has observations of {size} numbers; at most {LONGEST_VECTOR} are supported.")
-    return Layout.vector(size)
+    return Layout.vector(size, tuple(_byte_ranges(space)))
 
 
-def _is_numeric(space: spaces.Space[Any]) -> bool:
-    """Whether a space is a fixed count of numbers. (Gymnasium would flatten text too, to the indices of letters.)"""
-    if isinstance(space, spaces.Dict):
-        return all(_is_numeric(part) for part in space.spaces.values())
-    if isinstance(space, spaces.Tuple):
-        return all(_is_numeric(part) for part in space.spaces)
-    return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete)
+def _byte_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[ByteRange]:
+    """Where the flattened observations of a space are bytes."""
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8 and space.high.size:
+        yield start, start + space.high.size, max(1, int(space.high.max()))
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from _byte_ranges(part, start)
+            start += spaces.flatdim(part)
 
 
-def _picture(shape: tuple[int, ...]) -> Layout | None:
-    """The layout of a picture [H, W], [H, W, C] or [C, H, W]; None for other shapes and for small pictures."""
+def _network_note(env_id: str, space: spaces.Space[Any]) -> str | None:
+    """Why the network is an MLP, where a person may expect another one."""
+    if not isinstance(space, spaces.Box) or len(space.shape) > 3 or (space.dtype == np.uint8 and _picture(space.shape)):
+        return None
+    picture = _picture(space.shape, smallest=1)
+    count = f"so its {int(np.prod(space.shape)):,} numbers go to an MLP"
+    if space.dtype == np.uint8 and picture is not None:
+        size = " x ".join(str(side) for side in picture.frame_shape[-2:])
+        return (
+            f"{env_id}: pictures of {size} are too small for a convolutional network, which takes "
+            f"{SMALLEST_PICTURE} x {SMALLEST_PICTURE} and more, {count}."
+        )
+    if space.dtype == np.uint8:
+        return f"{env_id}: its observations are bytes of the shape {list(space.shape)}, which is no picture, {count}."
+    if picture is not None and min(picture.frame_shape[-2:]) >= SMALLEST_PICTURE:
+        return (
+            f"{env_id}: its observations of the shape {list(space.shape)} are {space.dtype}, and a convolutional "
+            f"network takes pictures of bytes (uint8, 0 to 255) only, {count}."
+        )
+    return None
+
+
+def _not_numeric(space: spaces.Space[Any], name: str = "") -> str | None:
+    """The part of a space that is no fixed count of numbers, in words. (Gymnasium would flatten text too, to the
+    indices of letters.) Only its kind is named: a space may show itself with a function's address."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        odd = (_not_numeric(part, f"{name}[{key!r}]") for key, part in parts)
+        return next((text for text in odd if text is not None), None)
+    if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete):
+        return None
+    return f"the observation space {type(space).__name__}" + (f" as its part {name}" if name else "")
+
+
+def _picture(shape: tuple[int, ...], smallest: int = SMALLEST_PICTURE) -> Layout | None:
+    """The layout of a picture [H, W], [H, W, C] or [C, H, W]; None for other shapes and for smaller pictures."""
     axes: tuple[int, ...]
     if len(shape) == 2:
         height, width, channels, axes = *shape, 1, (0, 1)
@@ -165,6 +228,6 @@ def _picture(shape: tuple[int, ...]) -> Layout | None:
         channels, height, width, axes = *shape, (0, 1, 2)
     else:
         return None
-    if min(height, width) < SMALLEST_PICTURE:
+    if min(height, width) < smallest:
         return None
     return Layout.picture((channels, height, width), axes=axes)

@@ -1,7 +1,8 @@
 """The layout of observations: which parts they have, how an agent packs them into a frame, how a network scales them.
 
 Between the agent and the network's first stage (`nets/unpack.py`) a frame is an array of one shape and dtype, and
-nothing else knows what is in it. Today an observation has one part: a picture of bytes or a vector of floats.
+nothing else knows what is in it. Today an observation has one part: a picture of bytes or a vector of floats. Bytes are
+divided by their range wherever they go: those of a picture by the network, those of a vector where it is packed.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Dtype = Literal["uint8", "float32"]
+ByteRange = tuple[int, int, int]
+"""Where bytes begin and end in a vector, and the largest of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,9 @@ class Part:
     """The byte that most of a picture has (Atari; 0 elsewhere): `--pixels contrast` makes it 0."""
     axes: tuple[int, ...] | None = None
     """The order of the environment's axes that gives `shape`; None where they need no transposing."""
+    byte_ranges: tuple[ByteRange, ...] = ()
+    """The numbers of a vector that the environment gives as bytes. They are packed as 0 to 1: of inputs up to 255,
+    nearly all units of a layer would saturate."""
 
     def stacked(self, count: int) -> tuple[int, ...]:
         """The shape of `count` successive frames: [count * C, H, W] for a picture, [D] for a vector, of which only one
@@ -55,9 +61,10 @@ class Layout:
         )
 
     @staticmethod
-    def vector(*shape: int) -> "Layout":
+    def vector(size: int, byte_ranges: tuple[ByteRange, ...] = ()) -> "Layout":
         """A vector of floats [D]."""
-        return Layout((Part(name="vector", shape=shape, dtype="float32", scaling="none"),))
+        part = Part(name="vector", shape=(size,), dtype="float32", scaling="none", byte_ranges=byte_ranges)
+        return Layout((part,))
 
     @property
     def is_picture(self) -> bool:
@@ -72,11 +79,29 @@ class Layout:
         return self.parts[0].dtype
 
     def pack(self, observation: Any, out: NDArray[Any]) -> None:
-        """Writes an observation into a frame."""
-        part = self.parts[0]
-        if part.axes is not None:
-            out[...] = np.transpose(observation, part.axes)
-        else:
-            out[...] = np.reshape(observation, part.shape)
-        if part.scaling == "none" and not np.isfinite(out).all():
+        """Writes an observation into a frame. A ValueError says why it does not fit."""
+        part, given = self.parts[0], np.asarray(observation)
+        if part.dtype == "uint8":
+            if given.dtype != np.uint8:
+                _check_bytes(given)
+            if part.axes is not None:
+                given = given.transpose(part.axes)
+        if given.size != out.size:  # numpy would spread a single number over the whole frame
+            raise ValueError(
+                f"the environment gave an observation of {given.size} numbers (shape {list(np.shape(observation))}), "
+                f"but its observation space has {out.size}"
+            )
+        out[...] = given.reshape(out.shape)
+        for start, stop, largest in part.byte_ranges:
+            out[start:stop] /= largest
+        if part.dtype == "float32" and not np.isfinite(out).all():
             raise ValueError(f"the environment gave an observation that is not finite: {observation}")
+
+
+def _check_bytes(given: NDArray[Any]) -> None:
+    """Refuses numbers that would change where they become the bytes of a picture."""
+    if given.dtype.kind not in "iu" or (given.size and (given.min() < 0 or given.max() > 255)):
+        raise ValueError(
+            f"the environment gave a picture of {given.dtype} from {given.min()} to {given.max()}, but its observation "
+            "space has bytes (uint8)"
+        )

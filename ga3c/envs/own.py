@@ -2,12 +2,14 @@
 
 One that can be imported is known as MODULE:NAME, so that agent processes, a resumed run and an evaluation find it by
 that name. Any other, such as a class in a script or a lambda, is known to this process alone: agent processes get a
-pickle of it, and a program that resumes or evaluates its run must give it again."""
+pickle of it, and a program that resumes or evaluates its run must give it again. So is an id that the program itself
+registers with Gymnasium."""
 
 import base64
 import importlib
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,8 @@ from ga3c.errors import UserError
 
 Factory = Callable[..., Any]
 
+TRUSTED = ("gymnasium", "ale_py")
+"""Packages whose environments are made in any process, the server too."""
 PREFIX = "python:"
 """Begins the id of an environment that only this process knows."""
 _known: dict[str, Factory] = {}
@@ -77,12 +81,13 @@ def find(env_id: str) -> Factory:
 def pickled(env_id: str) -> str:
     """An environment that only this process knows, as text for another process; empty for ids that any process
     finds."""
-    if env_id not in _known:
+    known = _known.get(env_id) or _registered_here(env_id)
+    if known is None:
         return ""
     import cloudpickle  # type: ignore[import-untyped]  # Gymnasium depends on it
 
     try:
-        return base64.b64encode(cloudpickle.dumps(_known[env_id])).decode()
+        return base64.b64encode(cloudpickle.dumps(known)).decode()
     except Exception as error:  # a class may hold anything
         raise UserError(
             f"{env_id} cannot be sent to agent processes ({type(error).__name__}: {error}); put it into a module that "
@@ -92,7 +97,28 @@ def pickled(env_id: str) -> str:
 
 def receive(env_id: str, text: str) -> None:
     """Makes an environment known that another process sent by `pickled`."""
-    if text:
-        import cloudpickle
+    if not text:
+        return
+    import cloudpickle
+    from gymnasium import registry
+    from gymnasium.envs.registration import EnvSpec
 
-        _known[env_id] = cloudpickle.loads(base64.b64decode(text))
+    known = cloudpickle.loads(base64.b64decode(text))
+    if isinstance(known, EnvSpec):
+        registry[env_id] = known
+    else:
+        _known[env_id] = known
+
+
+def _registered_here(env_id: str) -> Any:
+    """The registration of an id that may be known to this process alone; None for ids that come with a package here or
+    name their module."""
+    if ":" in env_id or "gymnasium" not in sys.modules:
+        return None
+    registered = sys.modules["gymnasium"].registry.get(env_id)
+    return None if registered is None or is_trusted(registered.entry_point) else registered
+
+
+def is_trusted(entry_point: object) -> bool:
+    """Whether an entry point is in a package whose environments any process finds and may make."""
+    return isinstance(entry_point, str) and re.split("[.:]", entry_point)[0] in TRUSTED

@@ -1,5 +1,7 @@
 """Seeds: each environment and each source of sampled actions gets its own, from the seed of the run."""
 
+import numpy as np
+
 
 def environment_seed(seed: int, index: int, incarnation: int = 0) -> int:
     """For one environment. A restarted process (the next incarnation) plays other games than before."""
@@ -9,3 +11,10 @@ def environment_seed(seed: int, index: int, incarnation: int = 0) -> int:
 def lane_seed(seed: int, number: int, incarnation: int = 0) -> int:
     """For the generator of one lane, which samples actions."""
     return seed * 1000 + incarnation * 65_537_000 + number
+
+
+def evaluation_seed(seed: int, index: int) -> int:
+    """For one environment of an evaluation. With the seed of a training it still plays other games than the training
+    did: the numbers come from another stream."""
+    evaluation = np.random.SeedSequence((seed, index), spawn_key=(1,))
+    return int(evaluation.generate_state(1)[0]) % 2**31

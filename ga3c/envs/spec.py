@@ -59,6 +59,8 @@ class EnvSpec:
     """Pictures per second at the game's own speed."""
     screen: tuple[int, ...] | None = None
     """Height and width of raw screens, where agents send those and the device makes frames of them."""
+    notes: tuple[str, ...] = ()
+    """What seemed doubtful when it was tried: sentences for people."""
 
     @property
     def raw_screens(self) -> bool:

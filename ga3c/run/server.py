@@ -40,9 +40,16 @@ class Server:
     """One run of one system."""
 
     def __init__(
-        self, config: Config, system: System, folder: RunFolder, tuning: Tuning | None = None, rules: str = ""
+        self,
+        config: Config,
+        system: System,
+        folder: RunFolder,
+        tuning: Tuning | None = None,
+        rules: str = "",
+        notes: Sequence[str] = (),
     ) -> None:
-        """`tuning` changes the numbers of the system while it runs. `rules` names the protocol of the scores."""
+        """`tuning` changes the numbers of the system while it runs. `rules` names the protocol of the scores. `notes`
+        are told at the start."""
         self.config = config
         self.system = system
         self.stats = system.stats
@@ -53,7 +60,7 @@ class Server:
         """Why the run ended, once it has."""
         self.complete = False
         """Whether the run reached its limit."""
-        self.notices: list[tuple[Kind, str]] = []
+        self.notices: list[tuple[Kind, str]] = [("note", note) for note in notes]
         """Events that are told as soon as the run begins."""
         self._rules = rules
         self._tuning = tuning

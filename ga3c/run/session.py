@@ -221,7 +221,7 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
     notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
     dropped = [*trim(path, counters.steps, counters.seconds), *tuning.trim(folder.tuning, counters.steps)]
     folder.write_config(config)
-    server.notices = [*(("warning", text) for text in warnings), *(("note", text) for text in [*notes, *dropped])]
+    server.notices += [*(("warning", text) for text in warnings), *(("note", text) for text in [*notes, *dropped])]
     return server
 
 
@@ -233,9 +233,10 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
     rules = protocols.name(config.env, spec.source == "atari")
     try:
         if not central:
-            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules)
+            return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules, notes=spec.notes)
         system = Ga3c(config, spec, folder.logs, start)
-        return Server(config, system, folder, tuning.start(system, config, folder.tuning, start), rules)
+        tuned = tuning.start(system, config, folder.tuning, start)
+        return Server(config, system, folder, tuned, rules, spec.notes)
     except (OSError, MemoryError, RuntimeError) as error:
         if type(error) is RuntimeError and "thread" not in str(error):
             raise  # only a thread that the system refuses is a matter of the machine

@@ -14,7 +14,7 @@ from ga3c import envs, nets
 from ga3c.config import Config
 from ga3c.engine.model import Model
 from ga3c.envs import gym
-from ga3c.envs.seeding import environment_seed
+from ga3c.envs.seeding import evaluation_seed
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import Ga3cWarning, UserError
 from ga3c.nets import Network
@@ -42,10 +42,11 @@ class Trained:
 
     def environment(self, seed: int, index: int, *, render: bool = False) -> Environment:
         """The run's environment. Each `index` has another seed."""
-        own_seed = environment_seed(seed, index)
+        own_seed = evaluation_seed(seed, index)
         return envs.make(
-            self.config.env_id, self.config.env, self.spec.raw_screens, own_seed, self.config.env_args, render=render
-        )
+            self.config.env_id, self.config.env, self.spec.raw_screens, own_seed, self.config.env_args,
+            render=render, guarded=True,
+        )  # fmt: skip
 
 
 def load(folder: Path, which: Which, device: torch.device) -> Trained:

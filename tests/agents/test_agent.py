@@ -10,6 +10,7 @@ from ga3c.agents.agent import Agent
 from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
 from ga3c.agents.slots import SlotPlan, Slots
 from ga3c.envs.spec import Transition
+from ga3c.errors import UserError
 
 AGENTS, INDEX = 3, 1
 NOTHING, TERMINATES, TRUNCATES, LOSES_LIFE = (
@@ -129,3 +130,25 @@ def test_an_agent_touches_no_slot_but_its_own() -> None:
 def test_an_action_may_be_a_row_of_numbers() -> None:
     played = Played([(1.0, NOTHING)] * 3, steps=3, action_shape=(2,))
     assert played.environment.calls == ["reset", [11, 11], [12, 12]]
+
+
+@pytest.mark.parametrize(
+    ("reward", "says"),
+    [
+        (float("nan"), "must be finite"),
+        (float("inf"), "must be finite"),
+        (float("-inf"), "must be finite"),
+        (1e39, "1e\\+39, too large for float32; scale the rewards to about 1"),
+        (-1e30, "-1e\\+30, too large for float32; scale the rewards to about 1"),
+    ],
+)
+def test_a_reward_that_cannot_be_learned_from_is_refused(reward: float, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        Played([(reward, NOTHING)], steps=2)
+
+
+def test_large_rewards_are_kept_where_they_are_clipped() -> None:
+    assert Played([(1e30, NOTHING)], steps=2, clip=True).rewards == [0.0, 1.0]
+    assert Played([(1e17, NOTHING)], steps=2).rewards == [0.0, float(np.float32(1e17))]
+    with pytest.raises(UserError, match="too large"):
+        Played([(1e39, NOTHING)], steps=2, clip=True)

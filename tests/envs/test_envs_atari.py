@@ -119,12 +119,12 @@ def test_raw_screens_are_the_last_two() -> None:
 
 @pytest.mark.parametrize("game", ["breakout", "seaquest"])
 def test_a_start_is_a_reset_and_its_noops(game: str) -> None:
-    other = atari._load(atari.Game(game, None, None), sticky=0.0, seed=4)
+    other = atari._load(atari.Game(game, None, None), seed=4)
     starts = atari._starts(atari.Game(game, None, None), 30)
     assert len(starts) == 31
     for noops in (0, 1, 17, 30):
         # New each time: what was played before can shift the emulator's next reset by a frame.
-        ale = atari._load(atari.Game(game, None, None), sticky=0.0, seed=3)
+        ale = atari._load(atari.Game(game, None, None), seed=3)
         ale.reset_game()
         for _ in range(noops):
             ale.act(ale_py.Action.NOOP)
@@ -237,6 +237,33 @@ def test_sticky_episodes_of_one_environment_differ() -> None:
         env.reset(out)
         episodes.append(b"".join(picture.tobytes() for _, picture in play(env, choices(0, 100, 4))))
     assert episodes[0] != episodes[1]
+
+
+def test_no_action_sticks_into_the_next_episode() -> None:
+    """With actions that nearly always stick, the first steps of an episode are those of no action, whatever was done at
+    the end of the last one."""
+    config, out = EnvConfig(noop_max=0, sticky=0.999), frame()
+    env = envs.make("ALE/Breakout-v5", config, raw_screens=False, seed=1)
+    unmoved = envs.make("ALE/Breakout-v5", EnvConfig(noop_max=0), raw_screens=False, seed=1)
+    unmoved.reset(out)
+    expected = play(unmoved, [0] * 3)[-1][1]
+    for action in (2, 3):  # right, left
+        env.reset(out)
+        env._last_action = env._actions[action]  # type: ignore[attr-defined]
+        moved = play(env, [0] * 10)[-1][1]
+        env.reset(out)
+        began = play(env, [0] * 3)[-1][1]
+        assert not np.array_equal(moved, expected)
+        assert np.array_equal(began, expected)
+
+
+def test_actions_stick_as_often_as_the_emulator_s_own() -> None:
+    """Counts how often an action is repeated: the emulator draws once per frame, and so does the environment."""
+    env = envs.make("ALE/Pong-v5", EnvConfig(noop_max=0, sticky=0.25, frame_skip=1), raw_screens=False, seed=5)
+    left, right = ale_py.Action.LEFT, ale_py.Action.RIGHT
+    stuck = [env._stuck(right if i % 2 else left) == (left if i % 2 else right) for i in range(20_000)]  # type: ignore[attr-defined]
+    # An action differs from the one asked for if an odd number of draws in a row repeated: 0.25 / 1.25.
+    assert np.mean(stuck) == pytest.approx(0.2, abs=0.02)
 
 
 def test_describe() -> None:

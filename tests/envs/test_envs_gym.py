@@ -1,5 +1,6 @@
 """Gymnasium environments: what becomes a picture, what a vector, and what is refused."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,16 @@ from gymnasium import spaces
 
 from ga3c import envs
 from ga3c.config import EnvConfig
-from ga3c.envs import catalog
+from ga3c.envs import catalog, gym
+from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 
 CONFIG = EnvConfig()
+
+
+def described(env_id: str, config: EnvConfig = CONFIG) -> EnvSpec:
+    """The spec of an environment that is made in this process, which is quick. `test_examination.py` uses others."""
+    return gym.spec_of(env_id, gym.describe(env_id, catalog.find(env_id), {}), config, {})
 
 
 class Canned(gymnasium.Env[Any, Any]):
@@ -102,11 +109,84 @@ def test_discrete_observations_are_one_hot() -> None:
 )
 def test_flattened_spaces(space: spaces.Space[Any], size: int) -> None:
     env_id = register("Ga3cFlat", observation_space=space)
-    spec = envs.describe(env_id, CONFIG, False)
+    spec = described(env_id)
     assert (spec.frame_shape, spec.frame_dtype, spec.stack) == ((size,), "float32", 1)
     env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(size, np.float32)
     env.reset(out)
-    assert np.allclose(out, np.asarray(spaces.flatten(space, Canned.made[-1].last), np.float32))
+    bytes_become = 255 if space.dtype == np.uint8 else 1
+    assert np.allclose(out, np.asarray(spaces.flatten(space, Canned.made[-1].last), np.float32) / bytes_become)
+
+
+def test_bytes_are_divided_by_their_range_wherever_they_go() -> None:
+    flags = spaces.Box(0, 1, (2,), np.uint8)
+    space = spaces.Dict(a=spaces.Box(0, 255, (2,), np.uint8), b=spaces.Discrete(2), c=spaces.Tuple((flags,)))
+    assert gym.layout_of("X", space).parts[0].byte_ranges == ((0, 2, 255), (4, 6, 1))
+    out = np.zeros(6, np.float32)
+    one = {"a": np.array([255, 51], np.uint8), "b": 1, "c": (np.array([1, 0], np.uint8),)}
+    gym.Packer("X", space)(one, out)
+    assert out.tolist() == pytest.approx([1.0, 0.2, 0.0, 1.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        (spaces.Box(0, 255, (7, 7, 3), np.uint8), "pictures of 7 x 7 are too small .* 36 x 36 and more, so its 147"),
+        (spaces.Box(0, 255, (128,), np.uint8), r"bytes of the shape \[128\], which is no picture, so its 128"),
+        (spaces.Box(0, 1, (84, 84, 3), np.float32), r"\[84, 84, 3\] are float32, .* bytes .* so its 21,168 numbers"),
+        (spaces.Box(0, 255, (84, 84, 3), np.uint8), None),
+        (spaces.Box(0, 1, (4,)), None),
+        (spaces.Box(0, 1, (4, 3)), None),
+        (spaces.Discrete(3), None),
+    ],
+)
+def test_the_choice_of_an_mlp_is_told_where_another_network_could_be_expected(
+    space: spaces.Space[Any], says: str | None
+) -> None:
+    notes = described(register("Ga3cNoted", observation_space=space)).notes
+    assert len(notes) == (says is not None)
+    assert says is None or re.search(says, notes[0])
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [
+        (spaces.Box(0, 1, (3,)), 0.5),
+        (spaces.Box(0, 1, (4,)), np.zeros((2, 2))),
+        (spaces.Box(0, 255, (3, 40, 40), np.uint8), np.zeros((3, 1, 40), np.uint8)),
+        (spaces.Box(0, 255, (40, 40), np.uint8), np.uint8(3)),
+        (spaces.Box(0, 255, (40, 40), np.uint8), np.full((40, 40), 0.5)),
+        (spaces.Box(0, 255, (40, 40), np.uint8), np.full((40, 40), 256)),
+        (spaces.Tuple((spaces.Box(0, 1, (2,)), spaces.Box(0, 1, (2,)))), (np.zeros(2), np.zeros(1))),
+    ],
+)
+def test_an_observation_that_does_not_fit_is_never_packed(space: spaces.Space[Any], given: Any) -> None:
+    packer, layout = gym.Packer("X", space), gym.layout_of("X", space)
+    with pytest.raises(ValueError, match=r"the environment gave .*, but its observation space has "):
+        packer(given, np.zeros(layout.frame_shape, layout.frame_dtype))
+
+
+class Mission(spaces.Text):
+    """Shows itself with an address, as MiniGrid's does."""
+
+    def __repr__(self) -> str:
+        return f"Mission({object()})"
+
+
+def test_a_part_that_is_no_number_is_named_without_an_address() -> None:
+    space = spaces.Dict(image=spaces.Box(0, 255, (7, 7, 3), np.uint8), mission=Mission(5))
+    env_id = register("Ga3cMission", observation_space=space)
+    with pytest.raises(UserError, match=r"has the observation space Mission as its part \['mission'\]") as error:
+        described(env_id)
+    assert " at 0x" not in str(error.value)
+
+
+@pytest.mark.parametrize("missing", ["observation_space", "action_space"])
+def test_an_environment_without_spaces(missing: str) -> None:
+    env_id = register("Ga3cBare", observation_space=spaces.Box(0, 1, (1,)))
+    env = gym.construct(env_id, catalog.find(env_id), {})
+    delattr(env.unwrapped, missing)
+    with pytest.raises(UserError, match=f"Ga3cBare-v0 has no {missing}; set it to one of gymnasium.spaces"):
+        gym.described(env_id, env)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +201,7 @@ def test_flattened_spaces(space: spaces.Space[Any], size: int) -> None:
 )
 def test_pictures(shape: tuple[int, ...], frame_shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
     env_id = register("Ga3cPicture", observation_space=spaces.Box(0, 255, shape, np.uint8))
-    spec = envs.describe(env_id, EnvConfig(stack=2), False)
+    spec = described(env_id, EnvConfig(stack=2))
     assert (spec.frame_shape, spec.frame_dtype, spec.stack) == (frame_shape, "uint8", 2)
     assert spec.observation_shape == (2 * frame_shape[0], 40, 50)
     assert spec.is_picture
@@ -156,7 +236,7 @@ def test_seeded_at_the_first_reset_only() -> None:
 def test_actions_begin_at_start() -> None:
     space = spaces.Discrete(3, start=-1)
     env_id = register("Ga3cStart", observation_space=spaces.Box(0, 1, (1,)), action_space=space, length=9)
-    assert envs.describe(env_id, CONFIG, False).action.num == 3
+    assert described(env_id).action.num == 3
     env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(1, np.float32)
     env.reset(out)
     for action in range(3):
@@ -166,7 +246,7 @@ def test_actions_begin_at_start() -> None:
 
 def test_render() -> None:
     env_id = register("Ga3cRender", observation_space=spaces.Box(0, 1, (1,)))
-    assert envs.describe(env_id, CONFIG, False).frame_rate == 12.0
+    assert described(env_id).frame_rate == 12.0
     env = envs.make(env_id, CONFIG, False, seed=1, render=True)
     env.reset(np.zeros(1, np.float32))
     (picture,) = env.render()
@@ -184,27 +264,28 @@ def test_render() -> None:
 )
 def test_unsupported_observations(space: spaces.Space[Any]) -> None:
     env_id = register("Ga3cOdd", observation_space=space)
-    with pytest.raises(UserError, match=f"{env_id} has the observation space {type(space).__name__}"):
-        envs.describe(env_id, CONFIG, False)
+    kind = "Text" if isinstance(space, spaces.Dict) else type(space).__name__
+    with pytest.raises(UserError, match=f"{env_id} has the observation space {kind}"):
+        described(env_id)
 
 
 def test_observations_too_large() -> None:
     env_id = register("Ga3cHuge", observation_space=spaces.Discrete(10**9))
     with pytest.raises(UserError, match="1000000000 numbers"):
-        envs.describe(env_id, CONFIG, False)
+        described(env_id)
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(2)])
 def test_unsupported_actions(space: spaces.Space[Any]) -> None:
     env_id = register("Ga3cAct", observation_space=spaces.Box(0, 1, (1,)), action_space=space)
     with pytest.raises(UserError, match=f"action space {type(space).__name__}.*only Discrete"):
-        envs.describe(env_id, CONFIG, False)
+        described(env_id)
 
 
 def test_a_constructor_that_raises() -> None:
     env_id = register("Ga3cBroken", nonsense=1)
     with pytest.raises(UserError, match=r"Ga3cBroken-v0 could not be made: TypeError: .*nonsense"):
-        envs.describe(env_id, CONFIG, False)
+        described(env_id)
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +310,7 @@ def test_ids_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [env.step(step % 2, out).truncated for step in range(7)] == [False] * 6 + [True]
     for env_id, reason in (("ga3c_bad_env:X-v0", "out of coffee"), ("ga3c_no_env:X-v0", "No module named")):
         with pytest.raises(UserError, match=reason):
-            envs.describe(env_id, CONFIG, False)
+            described(env_id)
     with pytest.raises(UserError, match="did you mean Ga3cOwn-v0"):
         envs.describe("ga3c_own_env:Ga3cOwm-v0", CONFIG, False)
 

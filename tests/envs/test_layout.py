@@ -32,7 +32,7 @@ def test_vectors_are_packed_flat_and_must_be_finite() -> None:
     assert out.tolist() == [0.0, 1.0, 2.0, 3.0]
     with pytest.raises(ValueError, match="not finite"):
         layout.pack(np.array([0.0, np.nan, 0.0, 0.0]), out)
-    with pytest.raises(ValueError, match="reshape"):
+    with pytest.raises(ValueError, match="an observation of 1 numbers"):
         layout.pack(np.zeros(1), out)  # which numpy would spread over the whole frame
 
 

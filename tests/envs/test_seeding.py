@@ -2,7 +2,7 @@
 
 import itertools
 
-from ga3c.envs.seeding import environment_seed, lane_seed
+from ga3c.envs.seeding import environment_seed, evaluation_seed, lane_seed
 
 
 def test_no_two_agents_and_no_two_lives_play_the_same_games() -> None:
@@ -19,3 +19,13 @@ def test_the_numbers_are_those_of_earlier_runs() -> None:
     assert environment_seed(2**31 - 1, 0) == (2**31 - 1) * 1_000_003 % 2**31
     assert lane_seed(3, 501) == 3_501
     assert lane_seed(3, 1, incarnation=2) == 131_077_001
+
+
+def test_an_evaluation_plays_other_games_than_the_training_with_its_seed() -> None:
+    for seed in (0, 1, 1000):
+        trained = {environment_seed(seed, index, life) for index in range(1000) for life in range(5)}
+        evaluated = {evaluation_seed(seed, index) for index in range(16)}
+        assert len(evaluated) == 16
+        assert not trained & evaluated
+        assert all(0 <= own < 2**31 for own in evaluated)
+    assert evaluation_seed(3, 5) == evaluation_seed(3, 5) != evaluation_seed(5, 3)

@@ -151,7 +151,9 @@ def test_whole_episodes_are_recorded_in_colour(lamp: Path, tmp_path: Path, suffi
 def test_a_broken_environment_leaves_no_file(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg")
     folder = save_run(tmp_path / "run", "BrokenLamp-v0")
-    with pytest.raises(RuntimeError, match="the bulb is broken"):
+    with pytest.raises(
+        UserError, match=r"BrokenLamp-v0 failed in step: RuntimeError: the bulb is broken \(.*in step\)"
+    ):
         show(folder, tmp_path / "lamp.mp4")
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 

@@ -1,0 +1,101 @@
+"""Failures of an environment as sentences: what it raised, and the line of the user's code where it did."""
+
+import os
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ga3c.envs.spec import Action, Environment, Frame, Transition
+from ga3c.errors import UserError
+
+_LONGEST_REASON = 300
+_LIBRARIES = tuple(
+    os.path.join(path, "")
+    for path in {
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+"""Folders of code that is not the user's: this package, Python's library, installed packages."""
+
+
+class EnvironmentFailed(UserError):
+    """An environment that raised, in a command that plays it in its own process."""
+
+
+class Place(NamedTuple):
+    """A line of Python code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}, in {self.function}"
+
+
+def innermost(places: list[Place]) -> Place | None:
+    """Of a stack, the innermost line that is the user's own, or else the innermost of all. The last is innermost."""
+    own = [place for place in places if not place.file.startswith((*_LIBRARIES, "<"))]
+    stack = own or places
+    return stack[-1] if stack else None
+
+
+def place_of(error: BaseException) -> Place | None:
+    """Where an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return innermost([Place(frame.filename, frame.lineno or 0, frame.name) for frame in frames])
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in a line: its kind and the first line of its text."""
+    first = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+    if isinstance(error, SystemExit):
+        return f"sys.exit({first})"
+    text = type(error).__name__ + (f": {first}" if first else "")
+    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " ..."
+
+
+def failed(env_id: str, method: str, error: BaseException) -> EnvironmentFailed:
+    """What a person is told of an environment that raised in one of its methods."""
+    place = place_of(error)
+    return EnvironmentFailed(f"{env_id} failed in {method}: {reason_of(error)}" + (f" ({place})." if place else "."))
+
+
+class Guarded:
+    """An environment whose failures are sentences, for commands that play it in their own process. Agent processes go
+    without: their logs have whole tracebacks."""
+
+    def __init__(self, env_id: str, environment: Environment) -> None:
+        self._env_id = env_id
+        self._environment = environment
+
+    def reset(self, out: Frame) -> None:
+        with self._told("reset"):
+            self._environment.reset(out)
+
+    def step(self, action: Action, out: Frame) -> Transition:
+        with self._told("step"):
+            return self._environment.step(action, out)
+
+    def render(self) -> list[NDArray[np.uint8]]:
+        with self._told("render"):
+            return self._environment.render()
+
+    def close(self) -> None:
+        with self._told("close"):
+            self._environment.close()
+
+    @contextmanager
+    def _told(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except UserError:
+            raise
+        except Exception as error:
+            raise failed(self._env_id, method, error) from error
