@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, cells, record, report, settings, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
@@ -85,7 +85,7 @@ class TunerNews(Sink):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(Fig2Arguments, args=list(words), prog="ga3c bench fig2", config=flags.STYLE)
+    args = parsing.read(Fig2Arguments, words, "ga3c bench fig2")
     report.check(args.out, args.plot)
     runs = {env_id: args.out / f"fig2-{env_id.split('/')[-1]}" for env_id in args.envs}
     plans = {env_id: plan(args, env_id) for env_id in args.envs}

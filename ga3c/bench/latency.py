@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, cells, live, networks, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
@@ -61,7 +61,7 @@ class LatencyArguments(BenchArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(LatencyArguments, args=list(words), prog="ga3c bench latency", config=flags.STYLE)
+    args = parsing.read(LatencyArguments, words, "ga3c bench latency")
     base = plan(args)
     report.check(args.out, args.plot)
     ledger = Ledger(args.out / "latency.csv", args.seconds, base.engine.room)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, networks, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
@@ -66,7 +66,7 @@ class Plan:
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(ScalingArguments, args=list(words), prog="ga3c bench scaling", config=flags.STYLE)
+    args = parsing.read(ScalingArguments, words, "ga3c bench scaling")
     sweep = plan(args)
     report.check(args.out, args.plot)
     ledger = Ledger(args.out / "scaling.csv", args.seconds)

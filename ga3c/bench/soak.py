@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, live, record, report, settings, usage
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.conservation import Check, Episodes, Sample, conserved, find_stuck, flat
@@ -64,7 +64,7 @@ class SoakArguments(BenchArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(SoakArguments, args=list(words), prog="ga3c bench soak", config=flags.STYLE)
+    args = parsing.read(SoakArguments, words, "ga3c bench soak")
     report.check(args.out, args.plot)
     config = plan(args)
     rows, checks = soak(config, args)

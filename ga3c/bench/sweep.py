@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, cells, live, networks, record, report, settings, training
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
@@ -226,7 +226,7 @@ class Figure:
 
 def run(figure: Figure, kind: type[SweepArguments], words: Sequence[str]) -> None:
     """The command: measures what is missing, and reports the figure."""
-    args = tyro.cli(kind, args=list(words), prog=f"ga3c bench {figure.name}", config=flags.STYLE)
+    args = parsing.read(kind, words, f"ga3c bench {figure.name}")
     sweep = Sweep(args, figure.nets)
     sweep.measure()
     result = figure.result(sweep)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, cells, live, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.live import LiveRun
@@ -78,7 +78,7 @@ class Compared:
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(TuningArguments, args=list(words), prog="ga3c bench tuning", config=flags.STYLE)
+    args = parsing.read(TuningArguments, words, "ga3c bench tuning")
     report.check(args.out, args.plot)
     config = plan(args)
     tuned, found = tune_and_sweep(args, config)

@@ -21,7 +21,8 @@ from ga3c.run import checkpoint
 from ga3c.run.folder import RunFolder
 
 ActionChoice = Literal["sample", "greedy"]
-Which = Literal["last", "best"]
+Which = str | int | Path
+"""A checkpoint of a run: `last`, `best`, its number of steps, its file's name, or the path of a file."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,45 @@ class Trained:
 
 
 def load(folder: Path, which: Which, device: torch.device) -> Trained:
-    """Reads a run's configuration and one of its checkpoints: the last or the best of a folder, or a given file. A
-    UserError says what is wrong with them."""
+    """Reads a run's configuration and one of its checkpoints; `folder` may be a checkpoint file itself. A UserError
+    says what is wrong with them."""
     run = RunFolder.of(folder)
     config = run.read_config()
-    path = folder if folder.is_file() else run.best_checkpoint() if which == "best" else run.last_checkpoint()
+    path = folder if folder.is_file() else choose(run, which)
     saved = checkpoint.load(path)
     # Environments that are played in this process make their frames on the CPU, whatever the device.
     spec = envs.describe(config.env_id, config.env, raw_screens=False, env_args=config.env_args)
     model = Model(nets.build(spec, config.net), config.learn, device)
+    # To play needs no optimiser: its statistics may be missing, or be those of another one.
+    tensors = {name: tensor for name, tensor in saved.tensors.items() if name.startswith("network.")}
+    tensors |= {name: tensor for name, tensor in model.state().items() if not name.startswith("network.")}
     try:
-        model.load(saved.tensors, saved.counters.updates)
+        model.load(tensors, saved.counters.updates)
     except ValueError as error:
         raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
     packer = envs.packer(config.env_id, config.env_args)
     return Trained(config, spec, model.reader(), device, path, saved.counters.steps, packer)
+
+
+def choose(run: RunFolder, which: Which) -> Path:
+    """The file of a checkpoint. A UserError names those that there are."""
+    if which in ("last", "best"):
+        return run.best_checkpoint() if which == "best" else run.last_checkpoint()
+    text = str(which)
+    if text.replace("_", "").isdecimal():
+        paths = [checkpoint.path_for(run.checkpoints, int(text))]
+    else:
+        paths = [run.checkpoints / text, run.checkpoints / f"{text}.safetensors", Path(text)]
+    for path in paths:
+        if path.is_file():
+            return path
+    there = ", ".join(
+        path.stem.removeprefix("step-").lstrip("0") or "0" for path in checkpoint.list_last(run.checkpoints)
+    )
+    raise UserError(
+        f"--checkpoint is {text}, but must be one of last, best, the file of a checkpoint or its number of steps; "
+        f"{run.path} has those of {there or 'none'}."
+    )
 
 
 def check_request(episodes: int, seed: int) -> None:
