@@ -4,7 +4,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from ga3c import machine, parsing
-from ga3c.bench import arguments, cells, record, report, settings, training
+from ga3c.bench import arguments, cells, output, record, report, settings, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
 from ga3c.config import Config, DeviceName
@@ -60,7 +60,7 @@ class Fig2Arguments:
     """The largest number of agents that this project's tuner may use."""
     seed: int = 1
     """Seeds the weights, the environments and the paper's procedure."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/figures")
+    out: Annotated[Path, output.flag("fig2")] = field(default_factory=output.fresh("fig2"))
     """The folder for fig2.csv, fig2.json and fig2.png, and for the runs, in fig2-GAME."""
     plot: bool = True
     """Draw the picture (needs matplotlib)."""
