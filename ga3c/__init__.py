@@ -8,9 +8,12 @@ print(ga3c.evaluate(run.folder, episodes=30).mean)
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
+
+# As in `typing`, which is not imported here: until `__main__` has put the path in order, a file in the current folder
+# could answer.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from ga3c.api import evaluate, load, resume, train
@@ -35,7 +38,7 @@ _PLACES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports a public name when it is first used: agent processes import this package too, but never torch."""
     if name not in _PLACES:
         raise AttributeError(f"module 'ga3c' has no attribute {name!r}")

@@ -12,12 +12,13 @@ from ga3c.engine import device as devices
 from ga3c.errors import Ga3cError
 from ga3c.run import evaluate as evaluating
 from ga3c.run import session, settings
+from ga3c.run import trust as trusting
 from ga3c.run.evaluate import Evaluation, Played
 from ga3c.run.folder import RunFolder
 from ga3c.run.policy import Policy
 from ga3c.run.protocols import Protocol
 from ga3c.run.session import Run
-from ga3c.run.trained import ActionChoice, Which, check_request
+from ga3c.run.trained import ActionChoice, check_request
 from ga3c.view import terminal
 
 Env = str | type | Callable[..., Any]
@@ -66,12 +67,14 @@ def resume(
     env: Env | None = None,
     callbacks: Sequence[Any] = (),
     ui: Ui = "auto",
+    trust: bool = False,
 ) -> Run:
     """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
-    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`."""
+    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`. Only with
+    `trust`, or if `env` is given, is a module imported that the run's folder names."""
     with _for_python(), devices.restored_settings():
         checked("ui", Ui, ui)
-        _bind(folder, env)
+        _bind(folder, env, trust)
         run = session.go_on(Path(folder), steps, minutes, device)
         run.train(*terminal.sinks(ui, run.config, run.run_folder), callbacks=callbacks)
         return run
@@ -82,19 +85,22 @@ def evaluate(
     episodes: int = 30,
     *,
     policy: ActionChoice = "sample",
-    checkpoint: Which = "last",
+    checkpoint: str | int | Path = "last",
     seed: int = 1000,
     device: DeviceName = "auto",
     protocol: Protocol = "trained",
     env: Env | None = None,
+    trust: bool = False,
     on_episode: Callable[[Played], None] = lambda played: None,
+    on_steps: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:
-    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`."""
+    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`. `checkpoint` is
+    last, best, a number of steps or a file; `env` and `trust` are as for `resume`. `on_steps` is told now and then how
+    many steps were played."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
-        checked("checkpoint", Which, checkpoint)
         checked("protocol", Protocol, protocol)
-        _bind(folder, env)
+        _bind(folder, env, trust)
         return evaluating.evaluate(
             Path(folder),
             episodes,
@@ -104,31 +110,36 @@ def evaluate(
             device=device,
             protocol=protocol,
             on_episode=on_episode,
+            on_steps=on_steps,
         )
 
 
 def load(
     path: str | Path,
     *,
-    checkpoint: Which = "last",
+    checkpoint: str | int | Path = "last",
     device: DeviceName = "auto",
     policy: ActionChoice = "sample",
     seed: int = 1000,
     env: Env | None = None,
+    trust: bool = False,
 ) -> Policy:
-    """A trained policy, from a run's folder or from one of its checkpoint files."""
+    """A trained policy, from a run's folder or from one of its checkpoint files; `env` and `trust` are as for
+    `resume`."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
-        checked("checkpoint", Which, checkpoint)
         check_request(1, seed)
-        _bind(path, env)
+        _bind(path, env, trust)
         return Policy.load(Path(path), checkpoint, devices.choose(device), policy, seed)
 
 
-def _bind(path: str | Path, env: Env | None) -> None:
-    """Takes `env` for the environment of the run in a folder."""
+def _bind(path: str | Path, env: Env | None, trust: bool) -> None:
+    """Takes `env` for the environment of the run in a folder; without it, checks that its module may be imported."""
+    env_id = RunFolder.of(Path(path)).read_config().env_id
     if env is not None:
-        envs.bind(RunFolder.of(Path(path)).read_config().env_id, env)
+        envs.bind(env_id, env)
+    elif not trust:
+        trusting.check(env_id)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, get_args
 
-import tyro
-
+from ga3c import parsing
 from ga3c.config import EngineConfig, PresetName, TuneName, setting_names
-
-STYLE = (tyro.conf.OmitArgPrefixes,)
 
 
 class Settings(Protocol):
@@ -46,7 +43,7 @@ def chosen(
 ) -> tuple[Arguments, dict[str, Any]]:
     """The arguments as typed, and the settings among them by name. `--help` shows the preset's defaults and exits."""
     words = spelled_out(arguments)
-    given = tyro.cli(kind, args=[word for word in words if word not in ("-h", "--help")], prog=prog, config=STYLE)
+    given = parsing.read(kind, [word for word in words if word not in ("-h", "--help")], prog)
     names = typed(words)
     values = {
         name: getattr(getattr(given, section), name)
@@ -54,7 +51,7 @@ def chosen(
         if name in names and hasattr(given, section)
     }
     if "-h" in words or "--help" in words:
-        tyro.cli(kind, args=words, default=_resolved(given, values, tunes), prog=prog, config=STYLE)
+        parsing.read(kind, words, prog, default=_resolved(given, values, tunes))
     return given, values
 
 

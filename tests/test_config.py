@@ -4,11 +4,13 @@ import dataclasses
 import math
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import parse_train
 
+from ga3c import cli, machine
 from ga3c.config import (
     Config,
     EngineConfig,
@@ -313,3 +315,32 @@ def test_tuning_may_begin_with_few_of_the_agents_that_there_is_room_for() -> Non
     with pytest.raises(UserError, match=r"^--max-agents is 8, but must be left out without --tune on\.$"):
         Config(engine=EngineConfig(agents=4, max_agents=8))
     assert parse_train(["CartPole-v1", "--tune", "on", "--max-agents", "24"]).engine.room == 24, "the preset has 16"
+
+
+@pytest.mark.parametrize("name", ["predictors", "trainers", "prediction_batch", "queue"])
+def test_a3c_refuses_what_it_has_no_use_for_also_if_it_is_the_default(name: str) -> None:
+    flag = "--" + name.replace("_", "-")
+    default = str(getattr(EngineConfig, name))
+    with pytest.raises(
+        UserError, match=f"{flag} is {default}, but must be left out: --system a3c-cpu has no use for it"
+    ):
+        parse_train(["CartPole-v1", "--system", "a3c-cpu", flag, default])
+    assert parse_train(["CartPole-v1", "--system", "a3c-cpu", "--tune", "off"]).engine.system == "a3c-cpu"
+
+
+def test_compiled_updates_on_a_cpu_are_refused() -> None:
+    with pytest.raises(UserError, match="--fuse compiles updates for CUDA, but this run is on the CPU"):
+        parse_train(["CartPole-v1", "--device", "cpu", "--fuse"])
+    assert not parse_train(["CartPole-v1", "--device", "cpu", "--no-fuse"]).engine.fuse
+
+
+def test_more_agents_than_the_cores_have_a_use_for_are_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    taken = tmp_path / "file"
+    taken.touch()
+    for agents, noted in ((5000, True), (128, False)):
+        assert cli.main(["train", "CartPole-v1", "--agents", str(agents), "--device", "cpu", "--out", str(taken)]) == 2
+        said = capsys.readouterr().err
+        assert ("5,000 agents on 2 cores are more than 64 for each" in said) == noted

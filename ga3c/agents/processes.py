@@ -72,7 +72,7 @@ class ChildProcess:
             told.write(task.to_json().encode())
             told.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", task.MODULE],
+                [sys.executable, "-P", "-m", task.MODULE],  # -P: modules are found in the order of this process
                 pass_fds=(*task.fds, self._stack_fd),
                 stdin=told,
                 stdout=file,

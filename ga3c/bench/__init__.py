@@ -8,6 +8,7 @@ import difflib
 import importlib
 from collections.abc import Sequence
 
+from ga3c import interruption
 from ga3c.errors import UserError
 
 BENCHMARKS = {
@@ -39,7 +40,9 @@ def run(arguments: Sequence[str]) -> None:
         near = difflib.get_close_matches(name, BENCHMARKS)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(BENCHMARKS)}."
         raise UserError(f"There is no benchmark {name!r}; {hint}")
-    importlib.import_module(f"ga3c.bench.{name}").main(arguments[1:])
+    module = importlib.import_module(f"ga3c.bench.{name}")
+    interruption.unwind()
+    module.main(arguments[1:])
 
 
 def overview() -> str:

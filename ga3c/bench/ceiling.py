@@ -145,7 +145,7 @@ def _start(env_id: str, env: EnvConfig, size: Size, cores: int) -> "subprocess.P
     # The child must find the same modules as this process, also those in the current folder.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-m", "ga3c.bench.ceiling", json.dumps(asdict(task))],
+        [sys.executable, "-P", "-m", "ga3c.bench.ceiling", json.dumps(asdict(task))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -4,15 +4,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, cells, record, report, settings, training
+from ga3c import machine, parsing
+from ga3c.bench import arguments, cells, output, record, report, settings, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
 from ga3c.config import Config, DeviceName
@@ -60,7 +60,7 @@ class Fig2Arguments:
     """The largest number of agents that this project's tuner may use."""
     seed: int = 1
     """Seeds the weights, the environments and the paper's procedure."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/figures")
+    out: Annotated[Path, output.flag("fig2")] = field(default_factory=output.fresh("fig2"))
     """The folder for fig2.csv, fig2.json and fig2.png, and for the runs, in fig2-GAME."""
     plot: bool = True
     """Draw the picture (needs matplotlib)."""
@@ -85,7 +85,7 @@ class TunerNews(Sink):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(Fig2Arguments, args=list(words), prog="ga3c bench fig2", config=flags.STYLE)
+    args = parsing.read(Fig2Arguments, words, "ga3c bench fig2")
     report.check(args.out, args.plot)
     runs = {env_id: args.out / f"fig2-{env_id.split('/')[-1]}" for env_id in args.envs}
     plans = {env_id: plan(args, env_id) for env_id in args.envs}

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import envs, flags, machine
+from ga3c import envs, machine, parsing
 from ga3c.bench import arguments, cells, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.measurement import weighted
@@ -62,7 +62,7 @@ class Fig4Arguments(BenchArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(Fig4Arguments, args=list(words), prog="ga3c bench fig4", config=flags.STYLE)
+    args = parsing.read(Fig4Arguments, words, "ga3c bench fig4")
     budget = Budget(args.budget)
     plan = {folder_of(setting): configured(args, setting) for setting in chosen(args)}
     report.check(args.out, args.plot)

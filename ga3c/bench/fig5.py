@@ -3,14 +3,14 @@
 [P]: Babaeizadeh et al., "GA3C: GPU-based A3C for Deep Reinforcement Learning", figure 5."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from ga3c import machine
-from ga3c.bench import report, sweep
+from ga3c.bench import output, report, sweep
 from ga3c.bench.sweep import Figure, Sweep, SweepArguments, agents_of
 from ga3c.metrics.text import number
 from ga3c.view import picture
@@ -28,6 +28,10 @@ class Fig5Arguments(SweepArguments):
     combinations of predictors and trainers of each number of agents.
 
     It uses the sweep of `ga3c bench fig3`, and reads the measurements that it left in the same --out folder."""
+
+    out: Annotated[Path, output.flag("fig3")] = field(default_factory=output.with_file("fig5", "fig3", "sweep.csv"))
+    """The folder with sweep.csv of `ga3c bench fig3`, by default the newest, and for the results. Settings that
+    sweep.csv already holds are not measured again."""
 
 
 def main(words: Sequence[str]) -> None:

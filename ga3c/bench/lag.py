@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args
 import tyro
 from rich.console import Console
 
-from ga3c import envs, flags, machine
+from ga3c import envs, machine, parsing
 from ga3c.bench import arguments, cells, lag_picture, outcome, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import SETTINGS, Book
@@ -83,7 +83,7 @@ Place = tuple[Correction, int, int]
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(LagArguments, args=list(words), prog="ga3c bench lag", config=flags.STYLE)
+    args = parsing.read(LagArguments, words, "ga3c bench lag")
     plan = planned(args)
     book = open_book(args)
     ended = report.Ending()

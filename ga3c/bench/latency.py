@@ -5,15 +5,15 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, cells, live, networks, record, report, settings
+from ga3c import machine, parsing
+from ga3c.bench import arguments, cells, live, networks, output, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
 from ga3c.bench.measurement import Measurement
@@ -48,9 +48,9 @@ class LatencyArguments(BenchArguments):
     """The network; by default small (mlp for vector observations)."""
     precision: Precision = "tf32"
     """Precision of matrix products in the network: fp32, tf32 (on a GPU; elsewhere fp32) or bf16."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/figures")
+    out: Annotated[Path, output.flag("latency")] = field(default_factory=output.fresh("latency"))
     """The folder for latency.csv, latency.json and latency.png. Settings that latency.csv already holds are not
-    measured again, so a command that was stopped can continue."""
+    measured again, so a command that was stopped can continue in its folder."""
 
     def __post_init__(self) -> None:
         arguments.check_positive(self, "seconds")
@@ -61,7 +61,7 @@ class LatencyArguments(BenchArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(LatencyArguments, args=list(words), prog="ga3c bench latency", config=flags.STYLE)
+    args = parsing.read(LatencyArguments, words, "ga3c bench latency")
     base = plan(args)
     report.check(args.out, args.plot)
     ledger = Ledger(args.out / "latency.csv", args.seconds, base.engine.room)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import cells, comparison, networks, report
 from ga3c.bench.comparison import ComparisonArguments, Measured
 from ga3c.config import GPU_SYSTEMS, NetConfig, NetName, SystemName
@@ -72,7 +71,7 @@ class PlacementsArguments(ComparisonArguments):
 
 
 def main(arguments: Sequence[str]) -> None:
-    args = tyro.cli(PlacementsArguments, args=list(arguments), prog="ga3c bench placements", config=flags.STYLE)
+    args = parsing.read(PlacementsArguments, arguments, "ga3c bench placements")
     on_cuda = device.choose(args.device).type == "cuda"
     wanted = list(dict.fromkeys(args.systems))
     able = [system for system in wanted if on_cuda or system not in GPU_SYSTEMS]

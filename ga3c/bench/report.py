@@ -38,8 +38,10 @@ def publish(
             plot(result, out / f"{name}.png")
     if as_json:
         print(record.to_json(result))
-    else:
-        show(result, Console())
+        return
+    show(result, Console())
+    if out is not None:
+        print(f"The results are in {out}.")
 
 
 class Ending:

@@ -2,15 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, networks, record, report, settings
+from ga3c import machine, parsing
+from ga3c.bench import arguments, networks, output, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
 from ga3c.config import Config, PresetName
@@ -44,7 +44,7 @@ class ScalingArguments(BenchArguments):
     """Numbers of agent processes; by default 1, 2, 4 and so on up to the number of cores."""
     nets: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NET[:STRIDE] [...]")] = None
     """Networks; by default small, nature, large:4, large:2 and large:1 (mlp for vector observations)."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/scaling")
+    out: Annotated[Path, output.flag("scaling")] = field(default_factory=output.fresh("scaling"))
     """Where scaling.csv, scaling.json and scaling.png go."""
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Plan:
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(ScalingArguments, args=list(words), prog="ga3c bench scaling", config=flags.STYLE)
+    args = parsing.read(ScalingArguments, words, "ga3c bench scaling")
     sweep = plan(args)
     report.check(args.out, args.plot)
     ledger = Ledger(args.out / "scaling.csv", args.seconds)

@@ -8,15 +8,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, live, record, report, settings, usage
+from ga3c import machine, parsing
+from ga3c.bench import arguments, live, output, record, report, settings, usage
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.conservation import Check, Episodes, Sample, conserved, find_stuck, flat
 from ga3c.bench.live import LiveRun
@@ -55,7 +54,7 @@ class SoakArguments(BenchArguments):
     """The largest number of trainers."""
     seed: int = 1
     """Seeds the changes."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/soak")
+    out: Annotated[Path, output.flag("soak")] = field(default_factory=output.fresh("soak"))
     """The folder for soak.csv, soak.json and soak.png."""
 
     def __post_init__(self) -> None:
@@ -64,7 +63,7 @@ class SoakArguments(BenchArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(SoakArguments, args=list(words), prog="ga3c bench soak", config=flags.STYLE)
+    args = parsing.read(SoakArguments, words, "ga3c bench soak")
     report.check(args.out, args.plot)
     config = plan(args)
     rows, checks = soak(config, args)

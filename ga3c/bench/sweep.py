@@ -4,15 +4,15 @@ each network. Both commands share one file of measurements."""
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, cells, live, networks, record, report, settings, training
+from ga3c import machine, parsing
+from ga3c.bench import arguments, cells, live, networks, output, record, report, settings, training
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
 from ga3c.bench.measurement import Measurement
@@ -45,9 +45,9 @@ class SweepArguments(BenchArguments):
     fastest (default of fig3: small and large:4 to large:1; of fig5: small; for vector observations: mlp)."""
     precision: Precision = "tf32"
     """Precision of matrix products in the network: fp32, tf32 (on a GPU; elsewhere fp32) or bf16."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/figures")
-    """The folder for sweep.csv, which both commands share, and for their results. Settings that sweep.csv already holds
-    are not measured again, so a command that was stopped can continue."""
+    out: Annotated[Path, output.flag("fig3")] = field(default_factory=output.fresh("fig3"))
+    """The folder for sweep.csv, which `ga3c bench fig5` reads too, and for the results. Settings that sweep.csv already
+    holds are not measured again, so a command that was stopped can continue in its folder."""
 
     def __post_init__(self) -> None:
         arguments.check_positive(self, "seconds")
@@ -226,7 +226,7 @@ class Figure:
 
 def run(figure: Figure, kind: type[SweepArguments], words: Sequence[str]) -> None:
     """The command: measures what is missing, and reports the figure."""
-    args = tyro.cli(kind, args=list(words), prog=f"ga3c bench {figure.name}", config=flags.STYLE)
+    args = parsing.read(kind, words, f"ga3c bench {figure.name}")
     sweep = Sweep(args, figure.nets)
     sweep.measure()
     result = figure.result(sweep)

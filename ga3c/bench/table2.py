@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
+from ga3c import machine, parsing
 from ga3c.bench import arguments, cells, comparison, networks, report
 from ga3c.bench.comparison import ComparisonArguments, Entry, Measured
 from ga3c.config import NetConfig, SystemName
@@ -55,7 +55,7 @@ class Table2Arguments(ComparisonArguments):
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(Table2Arguments, args=list(words), prog="ga3c bench table2", config=flags.STYLE)
+    args = parsing.read(Table2Arguments, words, "ga3c bench table2")
     chosen = {networks.label(net): net for net in (networks.parse(name, NetConfig()) for name in args.nets)}
     arguments.check_given(args, "nets")
     # A3C and GA3C with the same network are measured one after the other, so that slow changes of the machine's speed

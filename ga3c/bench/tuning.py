@@ -4,15 +4,14 @@ same run."""
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from rich.console import Console
 
-from ga3c import flags, machine
-from ga3c.bench import arguments, cells, live, record, report, settings
+from ga3c import machine, parsing
+from ga3c.bench import arguments, cells, live, output, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.live import LiveRun
 from ga3c.bench.progress import PhaseBar
@@ -55,7 +54,7 @@ class TuningArguments(BenchArguments):
     """The largest number of agents (0: the preset's)."""
     tune_seconds: float = 0.0
     """Seconds for which the tuner measures a setting (0: 15)."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results/tuning")
+    out: Annotated[Path, output.flag("tuning")] = field(default_factory=output.fresh("tuning"))
     """The folder for tuning.csv (the tuner's windows), sweep.csv, tuning.json and tuning.png."""
 
     def __post_init__(self) -> None:
@@ -78,7 +77,7 @@ class Compared:
 
 
 def main(words: Sequence[str]) -> None:
-    args = tyro.cli(TuningArguments, args=list(words), prog="ga3c bench tuning", config=flags.STYLE)
+    args = parsing.read(TuningArguments, words, "ga3c bench tuning")
     report.check(args.out, args.plot)
     config = plan(args)
     tuned, found = tune_and_sweep(args, config)

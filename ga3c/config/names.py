@@ -1,11 +1,11 @@
 """Settings by their names alone, across the sections of `Config`."""
 
 import dataclasses
-import difflib
 import numbers
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
+from ga3c.config import synonyms
 from ga3c.config.sections import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, require
 from ga3c.errors import UserError
 
@@ -29,7 +29,7 @@ def validated(settings: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for name, value in settings.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
+            near = synonyms.suggest(name, known)
             hint = f"; did you mean {' or '.join(near)}?" if near else "."
             raise UserError(f"There is no setting {name!r}{hint}")
         kind = {item.name: item.type for item in dataclasses.fields(_SECTION_TYPES[known[name]])}[name]

@@ -30,6 +30,7 @@ from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed
 from ga3c.learn.schedules import Rates
 from ga3c.machine import nvml
+from ga3c.machine.cores import CoreMeter
 from ga3c.metrics.account import Account
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.metrics.trace import SpanRing, Tracer
@@ -81,6 +82,7 @@ class Ga3c:
         self.store = ExperienceStore(
             spec, engine.room, learn.rollout, self._spare_blocks(), learn.discount, where, network.state_size
         )
+        self._cores = CoreMeter()
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if engine.account:
             self.stats.account = Account(self.pool.slots.account)
@@ -283,6 +285,7 @@ class Ga3c:
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
             gpu=self._sample_gpu(),
+            core_utilisation=self._cores.share(),
         )
 
     def _sample_gpu(self) -> nvml.Sample | None:

@@ -35,10 +35,12 @@ class Shares(Protocol):
 
 
 class Record(Shares, Protocol):
-    """The shares in a snapshot of a run, with the use of its GPU."""
+    """The shares in a snapshot of a run, with the use of the GPU and of the cores."""
 
     @property
     def gpu_utilisation(self) -> float: ...
+    @property
+    def core_utilisation(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ def find(recent: Sequence[Shares], use: Use | None = None) -> Bottleneck | None:
 
 
 def find_in_run(recent: Sequence[Record]) -> Bottleneck | None:
-    """The bottleneck of a run: its snapshots have the use of the GPU, but not of the cores."""
-    return find(recent, Use(gpu=_mean([record.gpu_utilisation for record in recent])))
+    """The bottleneck of a run, whose snapshots have the use of the machine."""
+    cores = _mean([record.core_utilisation for record in recent])
+    return find(recent, Use(cores, _mean([record.gpu_utilisation for record in recent])))
 
 
 def _for_agents(use: Use) -> str:

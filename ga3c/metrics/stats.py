@@ -107,6 +107,8 @@ class Snapshot:
     """Share of about the last second in which the GPU worked, for any process, 0 to 1; NaN without a GPU."""
     gpu_memory_mb: float = math.nan
     """MiB in use on the whole GPU, by all processes."""
+    core_utilisation: float = math.nan
+    """Share of the usable cores that any process used since the last snapshot, 0 to 1; NaN if not known."""
     times: Times = field(default_factory=lambda: account.UNKNOWN)
     """The account of time: how long each part of a step and of an update took."""
 
@@ -186,6 +188,7 @@ class Gauges:
     """Nanoseconds that agent processes have spent in steps so far."""
     waiting_ns: int
     gpu: nvml.Sample | None = None
+    core_utilisation: float = math.nan
 
 
 class _Sums:
@@ -384,6 +387,7 @@ class Stats:
             update_device_ms=_share(sum(u.on_device for u in sums.updates), len(sums.updates)) / 1e6,
             gpu_utilisation=gauges.gpu.utilisation if gauges.gpu else math.nan,
             gpu_memory_mb=gauges.gpu.memory_mb if gauges.gpu else math.nan,
+            core_utilisation=gauges.core_utilisation,
             times=self.account.take() if self.account else account.UNKNOWN,
         )  # fmt: skip
 

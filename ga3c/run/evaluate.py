@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ga3c import machine
 from ga3c.agents.agent import Agent
 from ga3c.agents.flags import EPISODE, FIRST
 from ga3c.agents.slots import SlotPlan, Slots
@@ -23,8 +22,8 @@ from ga3c.run.trained import ActionChoice, Trained, Which, check_request, load, 
 
 MOST_ENVIRONMENTS = 16
 """The most environments that are played at once. More would wait longer for the slowest episode at the end."""
-MOST_THREADS = 4
-"""More torch threads do not speed up such small batches."""
+_TOLD_STEPS = 256
+"""Steps between two calls of `on_steps`."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +103,16 @@ def evaluate(
     device: str = "auto",
     protocol: Protocol = "trained",
     on_episode: Callable[[Played], None] = lambda played: None,
+    on_steps: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:
     """Plays exactly `episodes` whole episodes. On the CPU the same seed gives the same scores."""
     check_request(episodes, seed)
     trained = under(protocol, load(folder, checkpoint, devices.choose(device)))
     begin = time.monotonic()
-    with torch_threads(min(MOST_THREADS, machine.num_cores())):
-        played = play(trained, episodes, policy, seed, on_episode)
+    # Such small batches are computed in less time than several threads need to find each other: two games of Pong took
+    # 10 s with two threads on two busy cores, and 1 s with one.
+    with torch_threads(1):
+        played = play(trained, episodes, policy, seed, on_episode, on_steps)
     return Evaluation(
         env=trained.config.env_id,
         checkpoint=str(trained.path),
@@ -131,7 +133,12 @@ def under(rules: Protocol, trained: Trained) -> Trained:
 
 
 def play(
-    trained: Trained, episodes: int, policy: ActionChoice, seed: int, on_episode: Callable[[Played], None]
+    trained: Trained,
+    episodes: int,
+    policy: ActionChoice,
+    seed: int,
+    on_episode: Callable[[Played], None],
+    on_steps: Callable[[int], None],
 ) -> tuple[Played, ...]:
     """Plays several environments side by side. Each gets its episodes before the first step: to count episodes as they
     end would favour short ones, which are the bad ones in most games."""
@@ -144,8 +151,13 @@ def play(
     numbers = [list(range(i + 1, episodes + 1, count)) for i in range(count)]
     played: list[Played] = []
     rows = np.arange(count)
+    steps = told = 0
     try:
         while len(rows):
+            steps += len(rows)
+            if steps >= told + _TOLD_STEPS:
+                on_steps(steps)
+                told = steps
             for row in rows:
                 agents[row].step()
             for row in rows[slots.flags[rows] & EPISODE != 0]:

@@ -17,7 +17,9 @@ from ga3c.config import (
     check_env_args,
     validated,
 )
+from ga3c.config.sections import require
 from ga3c.engine import device
+from ga3c.errors import UserError
 
 PINNED = ("agents", "predictors", "trainers", "delay")
 """Choosing one of these turns tuning off, unless tuning is chosen too."""
@@ -52,6 +54,7 @@ def resolve(
     """The settings of a run. `chosen` has settings by their names, which replace the preset's. With `tunes`, the run
     tunes its numbers of agents, predictors and trainers unless `chosen` says otherwise."""
     chosen = validated(chosen)
+    _check_chosen(chosen)
     check_env_args(env_args or {})
     defaults: dict[str, Any] = dict(DETERMINISTIC) if chosen.get("deterministic") else {}
     base = preset_config(
@@ -75,3 +78,16 @@ def resolve(
             defaults["max_agents"] = max(base.engine.agents, chosen.get("agents", 0))
             chosen = {name: value for name, value in chosen.items() if name != "max_agents"}
     return changed(base, {**defaults, **chosen})
+
+
+_GA3C_ONLY = ("predictors", "trainers", "prediction_batch", "queue")
+"""Settings without a value that means none."""
+
+
+def _check_chosen(chosen: Mapping[str, Any]) -> None:
+    """Refuses what was asked for and would be ignored. Once settings are complete, it looks like a default."""
+    system = chosen.get("system", "ga3c")
+    for name in _GA3C_ONLY if system != "ga3c" else ():
+        require(name not in chosen, name, chosen.get(name), f"left out: --system {system} has no use for it")
+    if chosen.get("fuse") and system == "ga3c" and device.choose(chosen.get("device", "auto")).type != "cuda":
+        raise UserError("--fuse compiles updates for CUDA, but this run is on the CPU; leave --fuse out.")

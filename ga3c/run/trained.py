@@ -18,11 +18,12 @@ from ga3c.envs.seeding import evaluation_seed
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import Ga3cWarning, UserError
 from ga3c.nets import Network
-from ga3c.run import saved
+from ga3c.run import checkpoint, saved
 from ga3c.run.folder import RunFolder
 
 ActionChoice = Literal["sample", "greedy"]
-Which = Literal["last", "best"]
+Which = str | int | Path
+"""A checkpoint of a run: `last`, `best`, its number of steps, its file's name, or the path of a file."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,12 @@ class Trained:
 
 
 def load(folder: Path, which: Which, device: torch.device) -> Trained:
-    """Reads a run's configuration and one of its checkpoints: the last or the best of a folder, or a given file. A
-    UserError says what is wrong with them."""
-    found = saved.read(RunFolder.of(folder), which == "best")
+    """Reads a run's configuration and one of its checkpoints; `folder` may be a checkpoint file itself. A UserError
+    says what is wrong with them."""
+    run = RunFolder.of(folder)
+    if run.file is None and which not in ("last", "best"):
+        run = RunFolder(run.path, choose(run, which))
+    found = saved.read(run, which == "best")
     for notice in found.notices:
         warnings.warn(notice, Ga3cWarning, stacklevel=2)
     config, path = found.config, found.path
@@ -65,6 +69,25 @@ def load(folder: Path, which: Which, device: torch.device) -> Trained:
         raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
     packer = envs.packer(config.env_id, config.env_args)
     return Trained(config, spec, model.reader(), device, path, found.checkpoint.counters.steps, packer)
+
+
+def choose(run: RunFolder, which: Which) -> Path:
+    """The file of a checkpoint, by its name or its number of steps. A UserError names those that there are."""
+    text = str(which)
+    if text.replace("_", "").isdecimal():
+        paths = [checkpoint.path_for(run.checkpoints, int(text))]
+    else:
+        paths = [run.checkpoints / text, run.checkpoints / f"{text}.safetensors", Path(text)]
+    for path in paths:
+        if path.is_file():
+            return path
+    there = ", ".join(
+        path.stem.removeprefix("step-").lstrip("0") or "0" for path in checkpoint.list_last(run.checkpoints)
+    )
+    raise UserError(
+        f"--checkpoint is {text}, but must be one of last, best, the file of a checkpoint or its number of steps; "
+        f"{run.path} has those of {there or 'none'}."
+    )
 
 
 def check_request(episodes: int, seed: int) -> None:

@@ -23,7 +23,7 @@ that a run with one process does not seem to hang."""
 _LOG_SECONDS = 1.0
 """Between looks at the size of logs."""
 _LONGEST_LOOK = 1.0
-"""Seconds between two looks that count as time without a step: a longer gap is one in which this process stood still."""
+"""Seconds between two looks that count as time without a step: in a longer gap this process itself stood still."""
 _BRIEF_SECONDS = 10.0
 """Without a step at the end of a run that need no reason."""
 

@@ -22,6 +22,8 @@ from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed, UserError
 from ga3c.files import check_file
 from ga3c.run import protocols
+from ga3c.run import trust as trusting
+from ga3c.run.folder import RunFolder
 from ga3c.run.policy import Policy
 from ga3c.run.trained import ActionChoice, Trained, Which, check_request, load, torch_threads
 
@@ -58,13 +60,17 @@ def show(
     policy: ActionChoice,
     checkpoint: Which,
     seed: int,
+    trust: bool = False,
 ) -> None:
-    """Plays episodes at the game's own speed, in a window, or into a file if `video` is given."""
+    """Plays episodes at the game's own speed, in a window, or into a file if `video` is given. Only with `trust` is a
+    module imported that the folder names."""
     check_request(episodes, seed)
     if not 0.0 <= max_seconds < math.inf:
         raise UserError(f"--max-seconds is {max_seconds:g}, but must be 0 (no limit) or more.")
     if video is not None:
         check_video(video)
+    if not trust:
+        trusting.check(RunFolder.of(folder).read_config().env_id)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")
@@ -166,13 +172,23 @@ def _asks_to_end(pygame: Any, event: Any) -> bool:
 def check_video(path: Path) -> None:
     """Refuses a video that could not be written, before anything is played."""
     check_file(path, "--video", (".mp4", ".gif"))
+    temporary = _beside(path)
+    try:
+        temporary.touch()  # what a system refuses, it says only when it is asked
+        temporary.unlink()
+    except OSError as error:
+        raise UserError(f"--video is {path}, which cannot be written: {error.strerror}.") from error
     _ffmpeg()
+
+
+def _beside(path: Path) -> Path:
+    """The file that a video is written to until it is complete. ffmpeg chooses the format by the suffix."""
+    return path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
 
 def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None, rules: str) -> None:
     """Writes scenes to a video and prints its length, size and scores. The file appears whole or not at all."""
-    # ffmpeg chooses the format by the suffix.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = _beside(path)
     console = Console(stderr=True)
     columns = (TextColumn("Recording"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     first = next(watched)
@@ -193,6 +209,8 @@ def record(watched: Iterator[Scene], path: Path, rate: float, most: int | None, 
         if not scene.over:
             scores.append(f"{scene.score:g} (not finished)")
         os.replace(temporary, path)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Interrupted after {count / rate:.1f} s of play; {path} was not written.") from None
     finally:
         temporary.unlink(missing_ok=True)
     height, width, _ = first.picture.shape

@@ -4,20 +4,29 @@ import json
 from collections.abc import Callable
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ga3c.run.evaluate import Evaluation, Played
 
+Evaluate = Callable[[Callable[[Played], None], Callable[[int], None]], Evaluation]
+"""Runs an evaluation. It calls the first function after each episode, and the second with the steps played so far."""
 
-def show(evaluate: Callable[[Callable[[Played], None]], Evaluation], episodes: int, as_json: bool) -> None:
-    """Runs an evaluation, which calls back after each episode, and prints its result. The bar goes to standard
-    error."""
+
+def show(evaluate: Evaluate, episodes: int, as_json: bool) -> None:
+    """Runs an evaluation and prints its result. The bar goes to standard error; its steps show that something happens
+    while the first episodes last."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("Episodes"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[steps]:,} steps"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        bar = progress.add_task("Episodes", total=episodes)
-        evaluation = evaluate(lambda _: progress.advance(bar))
+        bar = progress.add_task("Episodes", total=episodes, steps=0)
+        evaluation = evaluate(lambda _: progress.advance(bar), lambda steps: progress.update(bar, steps=steps))
     if as_json:
         print(json.dumps(evaluation.as_dict()))
     else:

@@ -12,7 +12,7 @@ import pytest
 from bench_support import MACHINE, NO_PLOT, measurement, printed, rows_of
 
 from ga3c import cli
-from ga3c.bench import fig2, fig3, fig5, latency, live, training
+from ga3c.bench import fig2, fig3, fig5, latency, live, output, training
 from ga3c.bench import tuning as bench_tuning
 from ga3c.bench.fig2 import Fig2Arguments
 from ga3c.bench.measurement import Measurement
@@ -123,6 +123,28 @@ def test_a_sweep_that_was_stopped_goes_on_and_figure_5_reads_what_figure_3_measu
     assert [row["prediction_batch"] for row in result["top"]] == [1.0] * 3 + [4.0] * 3
     assert len(rows_of(tmp_path / "fig5.csv")) == 6
     assert NO_PLOT or (tmp_path / "fig5.png").stat().st_size > 10_000
+
+
+def test_without_out_each_start_has_a_folder_of_its_own_and_figure_5_finds_the_newest_sweep(
+    runs: list[Simulated], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(output.time, "strftime", lambda *_: "2026-01-01_00-00-00")
+    command = [*SWEEP, "--nets", "small", "--no-plot"]
+    assert cli.main(["bench", "fig3", *command]) == 0
+    assert "The results are in bench/fig3/2026-01-01_00-00-00." in capsys.readouterr().out
+    assert cli.main(["bench", "fig3", *command]) == 0
+    assert len(runs) == 2, "the second start measures everything anew"
+    assert cli.main(["bench", "fig5", *command]) == 0
+    assert len(runs) == 2, "everything was on file"
+    assert cli.main(["bench", "latency", "--agents", "4", "--device", "cpu", "--no-plot"]) == 0
+    assert sorted(str(path.parent) for path in Path().rglob("*.json")) == [
+        "bench/fig3/2026-01-01_00-00-00",
+        "bench/fig3/2026-01-01_00-00-00-2",
+        "bench/fig3/2026-01-01_00-00-00-2",
+        "bench/latency/2026-01-01_00-00-00",
+    ]
+    assert not Path("results").exists()
 
 
 def test_what_is_told_of_figures_3_and_5_stands_beside_the_paper() -> None:

@@ -2,8 +2,9 @@ import math
 from dataclasses import dataclass
 
 import pytest
+from bench_support import snapshot
 
-from ga3c.metrics.bottleneck import Use, find
+from ga3c.metrics.bottleneck import Use, find, find_in_run
 
 UNKNOWN = math.nan
 
@@ -80,3 +81,14 @@ def test_several_records_count_together_and_what_did_not_happen_counts_nothing()
 def test_a_run_that_has_just_begun_has_none() -> None:
     assert find([]) is None
     assert find([Shares(*[UNKNOWN] * 7)]) is None
+
+
+@pytest.mark.parametrize(
+    ("in_use", "advice"),
+    [(0.55, "some cores are free, so raise --workers"), (0.99, "only more or faster cores can speed this up")],
+)
+def test_the_advice_of_a_run_knows_how_many_cores_are_idle(in_use: float, advice: str) -> None:
+    shares = {name: getattr(STEPPING, name) for name in vars(STEPPING)}
+    found = find_in_run([snapshot(1.0, **shares, core_utilisation=in_use, gpu_utilisation=math.nan)])
+    assert found is not None
+    assert found.advice == advice

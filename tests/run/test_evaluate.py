@@ -64,12 +64,6 @@ def metronomes() -> Iterator[None]:
         del gymnasium.registry[name]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several torch threads wait for each other where the machine is busy."""
-    monkeypatch.setattr(evaluate, "MOST_THREADS", 1)
-
-
 @pytest.fixture
 def cartpole(tmp_path: Path) -> Path:
     return save_run(tmp_path / "run", Config(env_id="CartPole-v1"))
@@ -337,11 +331,53 @@ def test_checkpoint_of_another_network(tmp_path: Path) -> None:
         evaluate.evaluate(tmp_path, 1)
 
 
-def test_statistics_of_the_optimiser_are_not_needed(cartpole: Path) -> None:
+# -- which checkpoint, and how ----------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_chosen_by_its_steps_its_name_or_its_file(
+    cartpole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = RunFolder(cartpole).last_checkpoint()
+    saved = checkpoint.load(first)
+    second = checkpoint.path_for(first.parent, 2000)
+    checkpoint.save(second, dataclasses.replace(saved, counters=Counters(steps=2000)))
+    elsewhere = tmp_path / "elsewhere.safetensors"
+    elsewhere.write_bytes(first.read_bytes())
+    wanted = {
+        "last": second, "best": second, "1000": first, "2_000": second, first.name: first, first.stem: first,
+        str(elsewhere): elsewhere,
+    }  # fmt: skip
+    for which, path in wanted.items():
+        assert networks.load(cartpole, which, CPU).path == path
+    assert networks.load(cartpole, 1000, CPU).path == first
+    assert cli.main(["eval", str(cartpole), "--episodes", "1", "--checkpoint", "1500"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "--checkpoint is 1500, but must be one of last, best, the file of a checkpoint or its number of steps" in said
+    )
+    assert "has those of 1000, 2000." in said
+
+
+def test_a_policy_needs_no_statistics_of_the_optimiser(cartpole: Path) -> None:
     path = RunFolder(cartpole).last_checkpoint()
+    before = results(evaluate.evaluate(cartpole, 3, device="cpu"))
     saved = checkpoint.load(path)
     weights = {name: tensor for name, tensor in saved.tensors.items() if name.startswith("network.")}
     assert len(weights) < len(saved.tensors)
-    scores = evaluate.evaluate(cartpole, 2).played
     checkpoint.save(path, dataclasses.replace(saved, tensors=weights))
-    assert evaluate.evaluate(cartpole, 2).played == scores
+    assert results(evaluate.evaluate(cartpole, 3, device="cpu")) == before
+
+
+def test_an_evaluation_uses_one_thread_and_tells_its_steps(cartpole: Path) -> None:
+    """Several threads would wait for each other longer than such small batches take."""
+    torch.set_num_threads(2)
+    threads: list[int] = []
+    steps: list[int] = []
+    evaluation = evaluate.evaluate(
+        cartpole, 20, device="cpu", on_episode=lambda _: threads.append(torch.get_num_threads()), on_steps=steps.append
+    )
+    assert set(threads) == {1}
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    assert steps == sorted(steps)
+    assert 0 < steps[-1] <= sum(p.length for p in evaluation.played) + 20

@@ -61,6 +61,7 @@ TAGS = {
     "trainer_training": "time/trainers training",
     "gpu_utilisation": "gpu/utilisation",
     "gpu_memory_mb": "gpu/memory mb",
+    "core_utilisation": "speed/cores in use",
     "seconds": "progress/seconds",
     "frames": "progress/frames",
     "updates": "progress/updates",

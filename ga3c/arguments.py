@@ -1,0 +1,158 @@
+"""The flags of every command, each with its help."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
+from ga3c.errors import UserError
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Train an agent. Defaults are those of the preset for this environment and device.
+
+    The run stops at --steps or --minutes, or on Ctrl-C, with a checkpoint; `ga3c resume DIR` continues it."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
+    class or function in it."""
+    preset: PresetName = "fast"
+    """fast: the settings that learn fastest. paper: the settings of the GA3C paper and its code."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The run's folder; runs/ENV/DATE unless given."""
+    ui: Ui = "auto"
+    """live: a view of the run; plain: a line every ten seconds; none: warnings only; auto: live on a terminal, else
+    plain."""
+    run: RunConfig = field(default_factory=RunConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    net: NetConfig = field(default_factory=NetConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+
+
+@dataclass(frozen=True)
+class ResumeArguments:
+    """Continue a run from its last checkpoint: weights, optimiser statistics, counters, schedules and curves."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    steps: int | None = None
+    """A new limit of agent steps for the whole run."""
+    minutes: float | None = None
+    """A new limit of training minutes for the whole run."""
+    device: DeviceName | None = None
+    """Continue on another device."""
+    ui: Ui = "auto"
+    """live, plain, none, or auto: live on a terminal, else plain."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class EvalArguments:
+    """Play whole episodes with a trained agent and report raw scores with their protocol."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    episodes: int = 30
+    """How many episodes to play."""
+    protocol: Literal["trained", "noop", "sticky"] = "trained"
+    """The protocol, for Atari. trained: as in training. noop: the paper's, with up to 30 no-ops at the start. sticky:
+    today's for ALE, where the last action is repeated with probability 0.25; it is meant for policies with all 18
+    actions, trained with --full-actions."""
+    policy: Literal["sample", "greedy"] = "sample"
+    """Sample actions from the policy, as in training and in A3C's evaluation, or take the most probable."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    seed: int = 1000
+    """Seed of the starts and of sampling."""
+    device: DeviceName = "auto"
+    """Device of the network."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class PlayArguments:
+    """Watch a trained agent: in a window, or as a video with --video."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """The run's folder."""
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Record to this .mp4 (or .gif) file instead of showing a window."""
+    episodes: int = 1
+    """How many episodes."""
+    max_seconds: float = 0.0
+    """Stop after this number of seconds of play (0: whole episodes)."""
+    policy: Literal["sample", "greedy"] = "sample"
+    """Sample actions from the policy, or take the most probable."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    seed: int = 1000
+    """Seed of the starts and of sampling."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class PlotArguments:
+    """Draw the learning curves of one or several runs on one picture."""
+
+    folders: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
+    """The runs' folders."""
+    x: Literal["time", "steps", "frames"] = "time"
+    """Draw against minutes of training, agent steps or frames."""
+    y: Annotated[str, tyro.conf.arg(metavar="COLUMN")] = "score"
+    """score, entropy, pps, tps, lag or any other column of metrics.csv."""
+    smooth: int = 1
+    """Rows of metrics.csv to average over, about a second each (1: none)."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("plot.png")
+    """The picture: .png, .svg or .pdf."""
+    group: bool = True
+    """Draw runs that differ only in their seed as one line, with a band from the lowest to the highest."""
+
+
+@dataclass(frozen=True)
+class EnvsArguments:
+    """List the environments that can be trained here."""
+
+    pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN")] = None
+    """Only ids that contain this, or match it if it holds * or ?."""
+
+
+@dataclass(frozen=True)
+class DoctorArguments:
+    """Examine this machine: what it has, what limits training, what is wrong, and which settings suit it.
+
+    The exit code is 0 if this machine can train, and 1 if something must be repaired first."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    """The environment to train on; `ga3c envs` lists them."""
+    seconds: float = 20.0
+    """Seconds of measurement in all: environments alone, acting, and training (0: none)."""
+    device: DeviceName = "auto"
+    """Device of the model; auto: CUDA where available, else the CPU."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds < math.inf:
+            raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
+
+
+@dataclass(frozen=True)
+class CompletionArguments:
+    """Print a script that lets a shell complete commands, flags and their choices. Load it where the shell starts:
+
+    bash: source <(ga3c completion bash); zsh: source <(ga3c completion zsh); fish: ga3c completion fish | source."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    """The shell."""

@@ -1,0 +1,103 @@
+"""Code that a run's folder names runs only if its user says so."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import ROOT
+from saved_runs import save_run
+
+import ga3c
+from ga3c import cli
+from ga3c.config import Config
+from ga3c.errors import UserError
+from ga3c.run import trust
+
+COUNT = "open({ran!r}, 'a').write('x')\nfrom toys import Countdown\n"
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run's folder with the module of its environment in it, which leaves a file when it is imported."""
+    folder = save_run(tmp_path, Config(env_id="toys:Countdown"))
+    text = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(text.replace("toys:Countdown", "stranger:Countdown"))
+    (folder / "stranger.py").write_text(COUNT.format(ran=str(folder / "ran")))
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "stranger", raising=False)
+    return folder
+
+
+def test_python_programs_name_what_they_trust(stranger: Path) -> None:
+    for call in (ga3c.evaluate, ga3c.load, ga3c.resume):
+        with pytest.raises(UserError, match=r"stranger:Countdown: to play it, the code in .*stranger\.py is run"):
+            call(stranger)
+    assert not (stranger / "ran").exists()
+    assert ga3c.evaluate(stranger, 2, device="cpu", trust=True).mean == 3.0
+    assert ga3c.load(stranger, device="cpu")  # imported already
+    assert (stranger / "ran").read_text() == "x"
+
+
+def test_an_environment_that_is_given_needs_no_trust(stranger: Path) -> None:
+    assert ga3c.evaluate(stranger, 1, device="cpu", env="stranger:Countdown").mean == 3.0
+
+
+@pytest.mark.parametrize(
+    "words", [["eval", "--episodes", "1"], ["play", "--video", "a.gif"], ["resume", "--steps", "9999"]]
+)
+def test_without_a_terminal_the_command_refuses(
+    stranger: Path, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(stranger)
+    assert cli.main([words[0], ".", *words[1:]]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ga3c: This run's environment is stranger:Countdown: to play it, the code in ")
+    assert "--trust" in said
+    assert not (stranger / "ran").exists()
+
+
+def test_a_flag_gives_trust(stranger: Path) -> None:
+    assert cli.main(["eval", str(stranger), "--episodes", "1", "--device", "cpu", "--trust"]) == 0
+    assert (stranger / "ran").exists()
+
+
+@pytest.mark.parametrize("answer", ["y\n", *(pytest.param(one, marks=pytest.mark.slow) for one in ("\n", "no\n", ""))])
+def test_on_a_terminal_a_person_is_asked(stranger: Path, answer: str) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode() or b"\x04")
+    words = [sys.executable, "-m", "ga3c", "eval", ".", "--episodes", "1", "--device", "cpu"]
+    more = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "TERM": "dumb"}
+    done = subprocess.run(
+        words, cwd=stranger, env=os.environ | more, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=100,
+        check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    asked = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert f"the code in {stranger / 'stranger.py'} is run" in asked.replace("\r\n", " ")
+    assert "[y/N]" in asked
+    assert done.returncode == (0 if answer == "y\n" else 2)
+    assert (stranger / "ran").exists() == (answer == "y\n")
+
+
+def test_finding_a_module_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "strange_package"
+    (package / "inner").mkdir(parents=True)
+    for path in (package / "__init__.py", package / "inner" / "__init__.py", package / "inner" / "envs.py"):
+        path.write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = trust.foreign("strange_package.inner.envs:Env")
+    assert found is not None
+    assert found.file == str(package / "inner" / "envs.py")
+    missing = trust.foreign("strange_package.other:Env")  # importing it would run the package all the same
+    assert missing is not None
+    assert missing.file == str(package / "__init__.py")
+    assert "strange_package" not in sys.modules
+
+
+@pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "CartPole-v1", "python:Env", "no_such_module:Env", "os:getcwd"])
+def test_what_imports_nothing_needs_no_trust(env_id: str) -> None:
+    assert trust.foreign(env_id) is None
