@@ -1,8 +1,7 @@
 """`python -m ga3c`."""
 
-import sys
-
 from ga3c.cli import main
+from ga3c.run.interrupts import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

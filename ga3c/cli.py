@@ -21,6 +21,7 @@ from rich.table import Table
 from ga3c import __version__, flags
 from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
+from ga3c.run.interrupts import leave
 
 if TYPE_CHECKING:
     from ga3c.run.evaluate import Evaluation, Played
@@ -290,7 +291,7 @@ def run() -> None:
     """The `ga3c` command. Unlike `python -m ga3c`, an installed script does not look for modules in the current folder,
     where people keep their own environments."""
     sys.path.insert(0, os.getcwd())
-    sys.exit(main())
+    leave(main())
 
 
 def _fail(text: str, code: int) -> int:

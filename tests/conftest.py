@@ -5,6 +5,8 @@ import os
 # Before numpy is imported, as the command line does it: OpenBLAS threads that wait for one another slow the tuner down.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import resource
+import signal
 import sys
 import threading
 import time
@@ -79,6 +81,15 @@ def wait_until() -> Callable[..., None]:
             time.sleep(0.002)
 
     return wait
+
+
+@pytest.fixture
+def small_files() -> Iterator[Callable[[int], None]]:
+    """Limits how large a file of this process may grow: a write beyond it fails, as on a full disk."""
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The A3C systems: N learners, each with its own environment and model, around shared weights."""
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,14 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
 
     def all_act(self) -> bool:
         return bool((self.board.updates > 0).all())
+
+    left: Sequence[str] = ()
+
+    def hurry(self) -> None:
+        """Nothing to do: `stop` waits for learners until its patience ends, and no longer."""
+
+    def still(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def stop(self, patience: float) -> None:
         self._end_children(patience)

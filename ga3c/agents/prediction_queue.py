@@ -58,6 +58,8 @@ class PredictionQueue:
 
         The list is empty after a nudge, or if every request came from a group that is paused or whose process died.
         """
+        if self._closed:  # and the pipe too, perhaps
+            return None
         data = os.read(self._read_fd, REQUEST.size * self._max_requests)
         taken = []
         nudged, room = False, self._max_agents

@@ -2,6 +2,7 @@
 
 from ga3c.config.names import by_name, changed, setting_names, validated
 from ga3c.config.sections import (
+    DETERMINISTIC,
     GPU_SYSTEMS,
     Config,
     Correction,
@@ -23,6 +24,7 @@ from ga3c.config.sections import (
 from ga3c.config.toml import UnknownSetting, check_env_args, differences, from_toml, to_toml
 
 __all__ = [
+    "DETERMINISTIC",
     "GPU_SYSTEMS",
     "Config",
     "Correction",

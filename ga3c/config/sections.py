@@ -187,6 +187,9 @@ class EngineConfig:
     """Compile the update with torch.compile (CUDA): more updates per second, a longer start."""
     torch_threads: int = 0
     """Threads of one torch operation on the CPU (0: by the number of cores)."""
+    deterministic: bool = False
+    """Make runs with the same settings equal bit by bit on the same machine: the CPU computes, and predictions and
+    updates take turns. It needs a limit in --steps, and is slower."""
     account: bool = True
     """Measure how long each part of a step and of an update takes (mean, p50, p95, p99)."""
     restarts: int = 10
@@ -222,6 +225,13 @@ class EngineConfig:
     def room(self) -> int:
         """Agents that processes and memory are reserved for, playing or paused."""
         return max(self.agents, self.max_agents)
+
+
+DETERMINISTIC: Mapping[str, Any] = {
+    "system": "ga3c", "device": "cpu", "predictors": 1, "trainers": 1, "tune": "off", "torch_threads": 1, "restarts": 0,
+}  # fmt: skip
+"""What --deterministic needs of other settings of the engine, by name. A restarted agent process plays other games than
+the one that failed, so there are no restarts."""
 
 
 @dataclass(frozen=True)
@@ -274,9 +284,25 @@ class Config:
         learn = self.learn
         corrected = learn.reuse == 1 or learn.correction == "vtrace" or learn.ratio_clip > 0.0
         require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
+        if self.engine.deterministic:
+            self._check_deterministic()
         if self.engine.system != "ga3c":
             self._check_a3c()
         self._check_room()
+
+    def _check_deterministic(self) -> None:
+        """Refuses settings with which a run would depend on the speed of its threads and processes."""
+        engine, run = self.engine, self.run
+        for name, wanted in DETERMINISTIC.items():
+            value = getattr(engine, name)
+            require(value == wanted, name, value, f"{wanted} with --deterministic")
+        batch, agents = engine.prediction_batch, engine.agents
+        wanted = f"at least --agents, which is {agents}, with --deterministic"
+        require(batch >= agents, "prediction_batch", batch, wanted)
+        require(
+            run.minutes == 0.0, "minutes", f"{run.minutes:g}", "left out with --deterministic: give --steps instead"
+        )
+        require(run.steps > 0, "steps", run.steps, "above 0 with --deterministic")
 
     def _check_room(self) -> None:
         """Not a check of `EngineConfig`, which the command line first reads over defaults with more agents."""

@@ -1,9 +1,11 @@
 """GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
+import contextlib
+import functools
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -16,6 +18,7 @@ from ga3c.config import Config, EngineConfig
 from ga3c.engine import device
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
+from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
 from ga3c.engine.model import Model
 from ga3c.engine.predictor import Predictor
 from ga3c.engine.seats import Seats
@@ -37,6 +40,11 @@ _MOST_THREADS = 16
 
 _GPU_SAMPLE_SECONDS = 0.9
 """The least time between two samples of the GPU's load."""
+
+_JOIN_SECONDS = 5.0
+"""For predictors and trainers to finish the batch that each has under way when the run ends."""
+_HURRIED_SECONDS = 0.5
+"""The same where the run must end at once."""
 
 
 class Ga3c:
@@ -66,7 +74,8 @@ class Ga3c:
         self._frames = SharedFrames(self.pool.slots.frames, where)
         batch = learn.batch_rollouts
         held = math.ceil(engine.delay / learn.reuse) * batch  # a batch makes `reuse` updates
-        self.training_queue = TrainingQueue(max(engine.queue, 2 * batch), batch, held)
+        kind = LockStepQueue if engine.deterministic else TrainingQueue
+        self.training_queue = kind(max(engine.queue, 2 * batch), batch, held)
         network = nets.build(spec, config.net)
         self.model = Model(network, learn, where)
         self.store = ExperienceStore(
@@ -82,7 +91,10 @@ class Ga3c:
         self._gpu_sample: nvml.Sample | None = None
         self._gpu_sampled = -math.inf
         self._changing = threading.Lock()
-        self._started = self._stopped = False
+        self._started = self._stopped = self._hurried = False
+        self.left: Sequence[str] = ()
+        """Threads that had not ended when `stop` returned, by name."""
+        self._turns = Turns(lambda: self.stats.failure is not None) if engine.deterministic else None
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
@@ -98,7 +110,10 @@ class Ga3c:
         return waiting + training + self.pool.max_agents + learn.batch_rollouts
 
     def _predictor(self, number: int) -> Predictor:
-        return Predictor(
+        kind: Callable[..., Predictor] = Predictor
+        if self._turns is not None:
+            kind = functools.partial(LockStepPredictor, turns=self._turns, last_step=self._config.run.steps)
+        return kind(
             number,
             pool=self.pool,
             frames=self._frames,
@@ -139,8 +154,14 @@ class Ga3c:
         with self._changing:
             self.pool.start()
             self._started = True
-            for thread in self._threads:
-                thread.start()
+            try:
+                for thread in self._threads:
+                    thread.start()
+            except RuntimeError as error:
+                raise RunFailed(
+                    f"The system refused a thread that the run needs ({error}); use fewer --predictors and --trainers, "
+                    "or end other programs."
+                ) from error
 
     # -- numbers of agents, predictors and trainers -------------------------------------------------------------------
 
@@ -163,11 +184,13 @@ class Ga3c:
             if self._stopped:
                 return
             while len(self.predictors) < setting.predictors:
-                self.predictors.append(self._predictor(len(self.predictors)))
-                self._start_if_running(self.predictors[-1])
+                predictor = self._predictor(len(self.predictors))
+                self._start_if_running(predictor)  # before it counts, since the system may refuse it
+                self.predictors.append(predictor)
             while len(self.trainers) < setting.trainers:
-                self.trainers.append(self._trainer(len(self.trainers)))
-                self._start_if_running(self.trainers[-1])
+                trainer = self._trainer(len(self.trainers))
+                self._start_if_running(trainer)
+                self.trainers.append(trainer)
             self.pool.play(setting.agents)
             # Wakes threads that wait for work, so that surplus ones rest.
             self.pool.queue.nudge(self._predictor_seats.set(setting.predictors))
@@ -207,17 +230,41 @@ class Ga3c:
                     if self.stats.failure:  # no trainer releases blocks any more
                         raise RunFailed(self.stats.failure)
 
+    def still(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._turns is None else self._turns.between()
+
     def stop(self, patience: float) -> None:
-        """Ends the threads, by closing what they wait for, and then the agent processes."""
+        """Ends the threads, by closing what they wait for, and then the agent processes. A thread that is still in an
+        update after some seconds is `left`: it ends by itself after that update."""
         with self._changing:
             self._stopped = True
+            self._close()
+            self.left = self._join()
+            self.pool.stop(patience)
+            if not self.left:
+                self._frames.close()
+
+    def _join(self) -> list[str]:
+        """Waits for the threads, and returns the names of those that have not ended in time."""
+        began = time.monotonic()
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(0.05)
+                if time.monotonic() - began > (_HURRIED_SECONDS if self._hurried else _JOIN_SECONDS):
+                    return [thread.name for thread in self._threads if thread.is_alive()]
+        return []
+
+    def hurry(self) -> None:
+        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+        self._hurried = True
+
+    def _close(self) -> None:
+        """Closes what threads wait for, in a deterministic run between two turns."""
+        with self.still():
+            if self._turns is not None:
+                self._turns.close()
             for part in (self._predictor_seats, self._trainer_seats, self.pool.queue, self.training_queue, self.store):
                 part.close()
-            for thread in self._threads:
-                if thread.ident is not None:  # it has been started
-                    thread.join()
-            self.pool.stop(patience)
-            self._frames.close()
 
     def _gauges(self) -> Gauges:
         setting, slots = self.setting, self.pool.slots
@@ -247,8 +294,9 @@ def space_for(engine: EngineConfig, where: torch.device) -> Space:
     # Compiling a trainer takes long and slows the others down: with --fuse none is added during the run.
     compiles = engine.fuse and where.type == "cuda"
     trainers = engine.trainers if compiles else max(most, engine.trainers)
+    fewest = engine.room if engine.deterministic else 1
     return Space(
-        agents=tuple(range(1, engine.room + 1)),
+        agents=tuple(range(fewest, engine.room + 1)),
         predictors=tuple(range(1, max(most, engine.predictors) + 1)),
         trainers=tuple(range(1, trainers + 1)),
     )

@@ -40,14 +40,15 @@ class Stage(threading.Thread, ABC, Generic[Item]):
         """Called when the stage has given up its seat, before it waits for another."""
 
     def run(self) -> None:
-        with self._lane.active():
-            try:
+        # Nothing may escape: a thread that ended without a word would leave the run waiting for it.
+        try:
+            with self._lane.active():
                 for batch, waited in self._batches():
                     self.work(batch, waited)
-            except Closed:
-                pass  # the run ended while this thread waited for room in the store
-            except Exception as error:
-                self._stats.fail(self.name, error)
+        except Closed:
+            pass  # the run ended while this thread waited for room in the store
+        except BaseException as error:
+            self._stats.fail(self.name, error)
 
     def _batches(self) -> Iterator[tuple[Sequence[Item], int]]:
         """Batches with the nanoseconds waited for each. A surplus stage finishes its batch, then rests."""

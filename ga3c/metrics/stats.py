@@ -6,7 +6,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from ga3c.machine import nvml
@@ -235,8 +235,20 @@ class Stats:
         self._best = best
 
     def start_clock(self) -> None:
-        """Training time starts now: the time to build the system does not count."""
-        self._started = self._last = time.monotonic()
+        """Training time starts now: the time to build the system does not count. Episodes that ended while it was built
+        ended at its start."""
+        with self._lock:
+            self._started = self._last = time.monotonic()
+            self._finished = [replace(episode, seconds=self._seconds_before) for episode in self._finished]
+
+    def discount(self, seconds: float) -> None:
+        """Takes time in which nothing could run off the training time. Episodes that ended before it was found out
+        ended now at the latest."""
+        with self._lock:
+            self._started += seconds
+            self._last = min(self._last + seconds, time.monotonic())
+            now = self.seconds
+            self._finished = [replace(episode, seconds=min(episode.seconds, now)) for episode in self._finished]
 
     # -- what stages report -------------------------------------------------------------------------------------------
 
@@ -292,10 +304,11 @@ class Stats:
             self._restarts += 1
 
     def fail(self, who: str, error: BaseException) -> None:
-        """Reports that thread `who` ended with an unexpected error."""
+        """Reports that thread `who` ended with an unexpected error, in one sentence and a traceback."""
         with self._lock:
             if self.failure is None:
-                self.failure = f"{who} failed:\n" + "".join(traceback.format_exception(error))
+                what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
+                self.failure = f"{who} failed: {what}.\n" + "".join(traceback.format_exception(error))
 
     # -- what readers see ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 class Callback:
     """Override what you need. All methods are called from the thread that trains, about once a second at most, and
-    should return soon: meanwhile nobody looks after the agent processes.
+    should return soon: meanwhile nobody looks after the agent processes. A method that never returns holds the run up
+    for ever, since nothing can interrupt it.
 
     A callback that raises is reported and dropped, and the run goes on."""
 
@@ -40,6 +41,8 @@ METHODS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 class CallbackSink(Sink):
     """Calls a callback with what a run tells its sinks. The callback may be any object with some of the methods."""
+
+    retries = False
 
     def __init__(self, callback: Any, run: "Run") -> None:
         if not any(callable(getattr(callback, name, None)) for name in METHODS):

@@ -1,27 +1,29 @@
 """The server: starts a system, supervises it, records and saves its progress, and stops it."""
 
 import contextlib
+import functools
 import math
 import os
 import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-
-import torch
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from ga3c.agents.processes import Failure
-from ga3c.config import Config, to_toml
-from ga3c.errors import Diverged, RunFailed
+from ga3c.config import Config
+from ga3c.errors import RunFailed
 from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import AVERAGED_EPISODES, Counters, Episode, Snapshot
-from ga3c.metrics.text import count, number
-from ga3c.run import checkpoint, commands
+from ga3c.metrics.stats import AVERAGED_EPISODES, Episode, Snapshot
+from ga3c.metrics.text import count, duration, number
+from ga3c.run import commands
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.commands import Command, CommandQueue, SetNumbers, SetRates, TakeCheckpoint
 from ga3c.run.folder import RunFolder
+from ga3c.run.interrupts import Interrupts
+from ga3c.run.pauses import Pauses
 from ga3c.run.reporter import Reporter
+from ga3c.run.saver import RETRY_SECONDS, Saver, Written
 from ga3c.run.system import System
 from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable, Tuning
@@ -59,9 +61,16 @@ class Server:
         self._tuning = tuning
         self._folder = folder
         self._reporter = Reporter()
-        self._best_saved = checkpoint.best_score(folder.checkpoints)
+        self._saver = Saver(folder, system.model, config)
+        self._interrupts = Interrupts(self.stop, self._hurry)
+        self._pauses = Pauses(self._interrupts.take_continued)
+        self._next_checkpoint = math.inf
+        self._refused = False
+        """Whether the disk refused the latest checkpoint."""
+        self._begun = False
+        """Whether there is something to conclude."""
         self._stopping = False
-        self._failure: RunFailed | None = None
+        self._failure: BaseException | None = None
         self._failures = 0
         self._shown_traceback = False
 
@@ -70,41 +79,52 @@ class Server:
         self.system.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
 
+    def signals(self) -> AbstractContextManager[None]:
+        """Within the block Ctrl-C, SIGTERM and a closed terminal end the run in order, also before it has begun."""
+        return self._interrupts.handled()
+
     def run(self, sinks: Sequence[Sink]) -> None:
-        """Trains until a limit is reached, `stop` is called, or the run fails (RunFailed)."""
+        """Trains until a limit is reached, `stop` is called, or the run fails (RunFailed).
+
+        However a run ends that has begun, by a mistake in this program too, its threads and processes are ended and its
+        last record and checkpoint are written."""
         self._reporter = Reporter(sinks)
-        with self._signals():  # to the end: a signal must not interrupt the last checkpoint
+        with self.signals():  # to the end: a signal must not interrupt the last checkpoint
             try:
-                self._train()
-                self._conclude()
-            except BaseException as error:
-                self._tell_failure(error)
-                raise
+                for step in (self._train, self._shut_down, self._conclude):
+                    self._attempt(step)
             finally:
                 self._reporter.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """Takes a step of the run. Of several failures the first is kept, and the next is its cause."""
+        try:
+            step()
+        except BaseException as error:
+            if self._failure is None:
+                self._failure = _told(error)
+            elif self._failure.__cause__ is None:
+                self._failure.__cause__ = error
 
     def _train(self) -> None:
-        """From the start of the system until all its threads and processes have ended."""
+        """From the first checkpoint to the decision to stop."""
         text = f"Training {self.config.env_id} in {self._folder.path}."
         about = {"env": self.config.env_id, "folder": str(self._folder.path), "pid": os.getpid()}
         self._reporter.tell("start", text, **about, resumed=self.stats.steps > 0)
         for kind, notice in self.notices:
             self._reporter.tell(kind, notice)
-        try:
-            self.system.start()
-            self.stats.start_clock()
-            self._save(self._record())  # the run can be resumed from its first moment
-            self._supervise()
-        except OSError as error:
-            self._failure = _refused(error)
-        except RunFailed as error:
-            self._failure = error
-        finally:
-            self._shut_down()
+        self._start_clock()
+        self._tell_saved(self._saver.save_first(self._record()))  # the run can be resumed from its first moment
+        self._begun = True
+        self.system.start()
+        self._start_clock()
+        self._supervise()
 
-    def _tell_failure(self, error: BaseException) -> None:
-        self.reason = self.reason or str(error)
-        self._reporter.tell("stop", reason=str(error), complete=False, failed=True)
+    def _start_clock(self) -> None:
+        self._pauses.take()  # of before
+        self.stats.start_clock()
 
     def stop(self, reason: str) -> None:
         """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
@@ -115,25 +135,32 @@ class Server:
 
     def _supervise(self) -> None:
         now = time.monotonic()
-        next_record, next_checkpoint = now + _RECORD_SECONDS, now + self.config.run.checkpoint_seconds
+        next_record, self._next_checkpoint = now + _RECORD_SECONDS, now + self.config.run.checkpoint_seconds
         while not self._stopping:
-            time.sleep(_TICK_SECONDS)
+            self._pauses.rest(_TICK_SECONDS)
             self._check_agents()
             for command in self.commands.take():
                 self._execute(command)
             now = time.monotonic()
             if now >= next_record:
                 next_record = now + _RECORD_SECONDS
-                snapshot = self._record()
-                self._tune(snapshot)
-                if now >= next_checkpoint:
-                    next_checkpoint = now + self.config.run.checkpoint_seconds
-                    self._save(snapshot)
+                with self.system.still():
+                    snapshot = self._record()
+                    self._tune(snapshot)
+                    if now >= self._next_checkpoint:
+                        self._save_or_retry(snapshot)
+            self._discount_pause()
             if self.stats.failure:
                 self._fail(RunFailed(self.stats.failure), "A thread failed.")
             elif self.stats.progress >= 1.0:
                 self.complete = True
                 self.stop("The run is complete.")
+
+    def _discount_pause(self) -> None:
+        if seconds := self._pauses.take():
+            self.stats.discount(seconds)
+            text = f"The process stood still for {duration(seconds)}; that time does not count as training."
+            self._reporter.tell("note", text, seconds=seconds)
 
     def _check_agents(self) -> None:
         """Reports agent processes that died or are silent, and restarts the dead unless they died too often."""
@@ -172,29 +199,23 @@ class Server:
 
     def _shut_down(self) -> None:
         """Ends every thread and process."""
+        if self._interrupts.by_keyboard:
+            self._reporter.tell("note", "Stopping; press Ctrl-C again to stop at once.")
         if self.stats.trace is not None:
             self.stats.trace.close()
+        if self._tuning is not None:
+            self._tuning.close()
         self.system.stop(_PATIENCE_SECONDS)
+        if left := self.system.left:
+            text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
+            self._reporter.tell("warning", text)
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C, SIGTERM and a closed terminal end the run in order. Outside the main thread no signal is handled."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def handle(number: int, _: object) -> None:
-            self.stop(f"Stopped by {signal.Signals(number).name}.")
-
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it on purpose
-            numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, handle) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _hurry(self) -> None:
+        """Kills the agent processes and waits for nothing. A signal handler calls it, so it takes no lock."""
+        self.system.hurry()
+        for pid in self.system.pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
 
     # -- changes while the run goes on --------------------------------------------------------------------------------
 
@@ -224,7 +245,7 @@ class Server:
                 case SetRates():
                     self.system.rates.hold(command.learning_rate, command.entropy_weight)
                 case TakeCheckpoint():
-                    self._save(self._record())
+                    self._record_and_save()
         except (OSError, RuntimeError, MemoryError, ValueError) as error:
             self._reporter.tell("warning", f"{command} was not carried out: {error}.", **commands.details(command))
             return
@@ -243,48 +264,60 @@ class Server:
     # -- records and checkpoints --------------------------------------------------------------------------------------
 
     def _record(self) -> Snapshot:
+        self._discount_pause()
         snapshot, episodes = self.stats.snapshot()
         self.last = snapshot
         self._reporter.write(snapshot, episodes)
         return snapshot
 
-    def _save(self, snapshot: Snapshot) -> Counters:
-        """Writes a checkpoint, and keeps it as the best where it is. Its counters are those of the last record, so that
-        the curves on disk end exactly at the checkpoint."""
-        folder = self._folder.checkpoints
-        counters, tensors = Counters.of(snapshot), self.system.model.state()
-        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-            raise Diverged(
-                "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
-                f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
-            )
-        saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score, to_toml(self.config))
-        path = checkpoint.path_for(folder, counters.steps)
-        checkpoint.save(path, saved)
-        checkpoint.prune(folder, self.config.run.keep)
-        # Before a full window of episodes there is no best score: a lucky first episode is not the best.
-        is_best = not math.isnan(snapshot.best_score) and snapshot.score > self._best_saved
-        if is_best:
-            checkpoint.save(checkpoint.best_path(folder), saved)
-            self._best_saved = snapshot.score
-        self._reporter.tell("checkpoint", path=str(path), steps=counters.steps, best=is_best)
-        return counters
+    def _record_and_save(self) -> None:
+        with self.system.still():
+            self._save(self._record())
+
+    def _save(self, snapshot: Snapshot) -> None:
+        self._reporter.sync()  # the record must not end before the checkpoint
+        self._tell_saved(self._saver.save(snapshot))
+
+    def _tell_saved(self, saved: Written) -> None:
+        text = f"Checkpoints can be written again; the latest is at {saved.steps:,} steps." if self._refused else ""
+        self._refused = False
+        self._reporter.tell("checkpoint", text, path=str(saved.path), steps=saved.steps, best=saved.best)
+
+    def _save_or_retry(self, snapshot: Snapshot) -> None:
+        """Writes a checkpoint. A disk that refuses it does not end the run: it may have room again soon."""
+        seconds = self.config.run.checkpoint_seconds
+        try:
+            self._save(snapshot)
+        except OSError as error:
+            seconds = min(seconds, RETRY_SECONDS)
+            if not self._refused:
+                self._refused = True
+                self._reporter.tell("warning", self._saver.refusal(snapshot, error, seconds))
+        self._next_checkpoint = time.monotonic() + seconds
 
     def _conclude(self) -> None:
-        """Writes the last checkpoint and the trace, and reports how the run ended. Of several failures the first is
-        raised."""
-        last = self._record()
-        failure: Exception | None = self._failure
-        try:
-            counters = self._save(last)
-        except Exception as error:
-            failure = failure or (_refused(error) if isinstance(error, OSError) else error)
-            failure.__cause__ = None if failure is error else error
-        self._write_trace()
-        if failure is not None:
-            raise failure
-        text = f"{self.reason} Checkpoint at {counters.steps:,} steps.{self._scored(last)}"
+        """Writes the last record, the last checkpoint and the trace, and tells how the run ended."""
+        if self._begun:
+            self._attempt(self._save_last)
+            self._attempt(self._write_trace)
+        if self._failure is not None:
+            self.reason = self.reason or str(self._failure)
+            self._reporter.tell("stop", reason=str(self._failure), complete=False, failed=True)
+            return
+        assert self.last is not None
+        text = f"{self.reason} Checkpoint at {self.last.steps:,} steps.{self._scored(self.last)} {self._next_command()}"
         self._reporter.tell("stop", text, reason=self.reason, complete=self.complete, failed=False)
+
+    def _save_last(self) -> None:
+        last = self._record()
+        self._reporter.sync()
+        warn = functools.partial(self._reporter.tell, "warning")
+        self._tell_saved(self._saver.save_last(last, warn, lambda: self._interrupts.hurried))
+
+    def _next_command(self) -> str:
+        path = self._folder.path
+        other = f"`ga3c play {path}`" if self.complete else f"`ga3c resume {path}`"
+        return f"Next: `ga3c eval {path}` or {other}."
 
     def _scored(self, snapshot: Snapshot) -> str:
         if math.isnan(snapshot.score):
@@ -305,5 +338,13 @@ class Server:
             self._reporter.tell("note", text)
 
 
-def _refused(error: OSError) -> RunFailed:
-    return RunFailed(f"The run stopped because the system refused something it needs: {error}.")
+def _told(error: BaseException) -> BaseException:
+    """The failure of a run in one sentence, where its cause lies outside this program."""
+    if isinstance(error, OSError):
+        return RunFailed(f"The run stopped because the system refused something it needs: {error}.")
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return RunFailed(
+            f"This system does not let the run have another thread ({error}); use fewer --predictors, --trainers or "
+            "--agents, or raise the limit of processes (ulimit -u)."
+        )
+    return error

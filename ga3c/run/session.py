@@ -22,9 +22,7 @@ from ga3c.errors import RunFailed, UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
-from ga3c.metrics.sinks.csv import read_episodes, read_metrics, trim
-from ga3c.metrics.sinks.events import EventsSink
-from ga3c.metrics.sinks.status import StatusSink
+from ga3c.metrics.sinks.csv import read_columns, read_episodes, trim
 from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
 from ga3c.run import limits, protocols, saved
 from ga3c.run.callbacks import CallbackSink
@@ -35,9 +33,6 @@ from ga3c.run.server import Server
 from ga3c.tune import tuning
 from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable
-
-_FEW_ROWS = 3
-"""A killed run leaves a row or two after its checkpoint, which is not worth a word."""
 
 
 class Run:
@@ -51,10 +46,15 @@ class Run:
 
     def train(self, *more: Sink, callbacks: Sequence[Any] = ()) -> None:
         """Trains to the end, with the sinks that every run has, more sinks, and callbacks."""
+        begun = False
         try:
-            called = [CallbackSink(callback, self) for callback in callbacks]
-            self.server.run([*self._open_files(), *more, *called])
+            with self.server.signals():
+                called = [CallbackSink(callback, self) for callback in callbacks]
+                files, begun = self._open_files(), True
+                self.server.run([*files, *more, *called])
         finally:
+            if not begun:
+                sinks.close(more)
             self.run_folder.unlock()
 
     def _open_files(self) -> list[Sink]:
@@ -76,7 +76,7 @@ class Run:
             rules=protocols.name(config.env, envs.is_atari(config.env_id)),
             purge_step=self._resumed_at,
         )
-        return [EventsSink(folder.events), StatusSink(folder.status), *sinks.make(log_names(config.run.log), facts)]
+        return sinks.make(log_names(config.run.log), facts, folder.events, folder.status)
 
     # -- what it is and how far it is ---------------------------------------------------------------------------------
 
@@ -109,13 +109,12 @@ class Run:
         return self.server.reason
 
     def metrics(self) -> dict[str, NDArray[np.float64]]:
-        """The record of the run by column, with a value for about every second: seconds, steps, score, pps, tps and the
-        other columns of metrics.csv. `pandas.DataFrame(run.metrics())` is a table of it."""
-        rows = read_metrics(self.folder)
-        return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+        """The record of the run by column: seconds, steps, score, pps, tps and the other columns of metrics.csv. It has
+        a value for about every second, later fewer. `pandas.DataFrame(run.metrics())` is a table of it."""
+        return {name: np.array(values) for name, values in read_columns(self.folder).items()}
 
     def episodes(self) -> list[Episode]:
-        """Every episode of training, with its raw score."""
+        """The episodes of training, with their raw scores: all of the first million, then fewer."""
         return read_episodes(self.folder)
 
     # -- while it goes on; any thread may call these ------------------------------------------------------------------
@@ -220,11 +219,9 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
         raise UserError(f"The checkpoint {found.path} cannot be used: {error}.") from error
     warnings = [*found.notices, *saved.set_damaged_aside(found, folder)]
     notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
-    dropped = trim(path, counters.steps) + tuning.trim(folder.tuning, counters.steps)
-    if dropped > _FEW_ROWS:
-        notes.append(f"{dropped:,} rows of the record were written after the checkpoint, and are set aside.")
+    dropped = [*trim(path, counters.steps, counters.seconds), *tuning.trim(folder.tuning, counters.steps)]
     folder.write_config(config)
-    server.notices = [*(("warning", text) for text in warnings), *(("note", text) for text in notes)]
+    server.notices = [*(("warning", text) for text in warnings), *(("note", text) for text in [*notes, *dropped])]
     return server
 
 

@@ -5,7 +5,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ga3c import envs, presets
-from ga3c.config import Config, EnvConfig, NetName, PresetName, SystemName, by_name, changed, check_env_args, validated
+from ga3c.config import (
+    DETERMINISTIC,
+    Config,
+    EnvConfig,
+    NetName,
+    PresetName,
+    SystemName,
+    by_name,
+    changed,
+    check_env_args,
+    validated,
+)
 from ga3c.engine import device
 
 PINNED = ("agents", "predictors", "trainers", "delay")
@@ -42,15 +53,15 @@ def resolve(
     tunes its numbers of agents, predictors and trainers unless `chosen` says otherwise."""
     chosen = validated(chosen)
     check_env_args(env_args or {})
+    defaults: dict[str, Any] = dict(DETERMINISTIC) if chosen.get("deterministic") else {}
     base = preset_config(
         env_id,
         preset,
-        chosen.get("device", "auto"),
+        {**defaults, **chosen}.get("device", "auto"),
         chosen.get("system", "ga3c"),
         chosen.get("net", "auto"),
         env_args,
     )
-    defaults: dict[str, Any] = {}
     schedule = by_name(base)
     for name in ("learning_rate", "entropy_weight"):
         if name in chosen and schedule[name] == schedule[f"{name}_end"]:
@@ -58,7 +69,7 @@ def resolve(
     if chosen.get("minutes"):
         defaults["steps"] = 0  # the preset's number of steps is for runs without a limit of their own
     if base.engine.system == "ga3c":
-        if tunes and not any(name in chosen for name in PINNED):
+        if tunes and "tune" not in defaults and not any(name in chosen for name in PINNED):
             defaults["tune"] = "on"
         if {**defaults, **chosen}.get("tune") == "on" and not chosen.get("max_agents"):
             defaults["max_agents"] = max(base.engine.agents, chosen.get("agents", 0))

@@ -1,6 +1,7 @@
 """What the server knows of a system that trains: GA3C, or one of the A3C systems that it is compared with."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ga3c.agents.host import Supervised
@@ -31,3 +32,14 @@ class System(Supervised, Protocol):
 
     def all_act(self) -> bool:
         """Whether every agent process has made its first step."""
+
+    @property
+    def left(self) -> Sequence[str]:
+        """Threads that had not ended when `stop` returned, by name."""
+
+    def hurry(self) -> None:
+        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+
+    def still(self) -> AbstractContextManager[None]:
+        """Within the context a deterministic run stands still between two turns, so that weights and counters belong
+        together. Other runs go on."""

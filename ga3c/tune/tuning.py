@@ -1,14 +1,18 @@
 """Tuning: measures a running system in windows, lets the tuner decide, changes the system and writes tuning.csv."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ga3c.config import Config
+from ga3c.errors import UserError
+from ga3c.metrics.rows import line, number
 from ga3c.metrics.stats import Snapshot
-from ga3c.metrics.tables import Table, line
+from ga3c.metrics.tables import Table
 from ga3c.metrics.text import count
+from ga3c.metrics.writer import RowWriter
 from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Tuner, Window, default_limit
 
 WINDOW_SECONDS, PAPER_WINDOW_SECONDS = 15.0, 60.0
@@ -26,6 +30,9 @@ _COLUMNS = (
     "seconds", "steps", "agents", "predictors", "trainers", "tps", "pps", "lag", "decision", "accepted_agents",
     "accepted_predictors", "accepted_trainers", "why",
 )  # fmt: skip
+
+
+_ACCEPTED = tuple(f"accepted_{name}" for name in Setting._fields)
 
 
 @runtime_checkable
@@ -55,6 +62,9 @@ class Tuning:
         self._tuner = tuner
         self._seconds = seconds
         self._table = _table(path)
+        self._writer: RowWriter | None = None
+        self._waiting: list[str] = []
+        """Rows until the file is open; then the writer holds back what it cannot write."""
         self.accepted = system.setting
         """The best setting so far; another one may be on trial."""
         self._measure_from = math.nan
@@ -118,8 +128,20 @@ class Tuning:
             now.seconds, now.steps, *window.setting, window.tps, window.pps, window.lag, decision.verdict,
             *decision.accepted, decision.why,
         )  # fmt: skip
-        with self._table.open() as file:
-            file.write(line(cells))
+        self._waiting.append(line(cells))
+        with contextlib.suppress(
+            OSError, UserError
+        ):  # a full disk does not end tuning; the run's other records tell of it
+            self._writer = self._writer or self._table.open()
+            rows, self._waiting = self._waiting, []
+            self._writer.write(rows)
+            self._writer.sync()
+
+    def close(self) -> None:
+        """Ends the record; the system keeps its setting."""
+        if self._writer is not None:
+            with contextlib.suppress(OSError):
+                self._writer.close()
 
 
 def _named(setting: Setting) -> str:
@@ -133,17 +155,16 @@ def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | N
     engine = config.engine
     if engine.tune == "off":
         return None
-    rows = read(path, steps) if steps else []
-    if rows:
-        system.set(system.space.nearest(Setting._make(int(rows[-1][f"accepted_{n}"]) for n in Setting._fields)))
+    for row in filter(_is_window, _table(path).tail(1, steps) if steps else []):
+        system.set(system.space.nearest(Setting._make(int(row[name]) for name in _ACCEPTED)))
     per_rollout = config.learn.reuse / config.learn.batch_rollouts
     tuner: Tuner
     if engine.tune == "paper":
         tuner = PaperTuner(system.space, system.setting, config.run.seed + steps)
         return Tuning(system, tuner, engine.tune_seconds or PAPER_WINDOW_SECONDS, path, per_rollout)
-    first = next((row for row in rows if row["lag"]), None)
+    lags = ((number(row["lag"]), int(row["agents"])) for row in _rows(path, steps if steps else -1))
     most = system.space.agents[-1]
-    limit = default_limit(float(first["lag"]), int(first["agents"]), most) if first else 0.0
+    limit = next((default_limit(lag, agents, most) for lag, agents in lags if math.isfinite(lag) and agents), 0.0)
     limit = engine.lag_limit or limit
     tuner = Climber(system.space, system.setting, limit)
     return Tuning(system, tuner, engine.tune_seconds or WINDOW_SECONDS, path, per_rollout)
@@ -162,15 +183,23 @@ def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Win
 
 def read(path: Path, steps: int) -> list[dict[str, str]]:
     """The windows on record up to `steps`; an empty list if there is no file."""
-    accepted = [f"accepted_{name}" for name in Setting._fields]
-    return [row for row in _table(path).read(steps) if all(row.get(name, "").isdigit() for name in accepted)]
+    return list(_rows(path, steps))
 
 
-def trim(path: Path, steps: int) -> int:
-    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows. Returns how
-    many."""
+def trim(path: Path, steps: int) -> list[str]:
+    """Takes out the rows that a run wrote after the checkpoint at `steps` from which it resumes, and damaged rows; they
+    are kept beside the file. Returns sentences for people about what was taken out."""
     return _table(path).trim(steps)
 
 
+def _rows(path: Path, steps: int) -> Iterator[dict[str, str]]:
+    return filter(_is_window, _table(path).read(steps))
+
+
+def _is_window(row: dict[str, str]) -> bool:
+    """Whether a row has what a window has; files of other versions may lack columns."""
+    return row.keys() >= set(_COLUMNS) and row["tps"] != ""
+
+
 def _table(path: Path) -> Table:
-    return Table(path, _COLUMNS, texts=("decision", "why"))
+    return Table(path, _COLUMNS, texts=("decision", "why"), wholes=("steps", *Setting._fields, *_ACCEPTED))

@@ -1,8 +1,9 @@
 """The records of runs as curves for a plot; runs that differ only in their seed become one curve with a band."""
 
 import difflib
+import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,6 +21,10 @@ Against = Literal["time", "steps", "frames"]
 
 GRID = 500
 """Points on the x axis at which runs of a group are averaged; a plot of this size cannot show more."""
+
+
+LARGEST = 1e100
+"""A value of this size is damage, and no chart could show it beside others."""
 
 
 class Axis(NamedTuple):
@@ -71,34 +76,37 @@ class Curve:
 
 def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> Run:
     """The settings of a run and one column of its record."""
-    settings = read_settings(folder)
-    try:
-        rows = csv.read_metrics(folder)
-    except OSError as error:
-        raise UserError(f"{folder} cannot be read: {error.strerror}.") from error
+    settings, axis = read_settings(folder), AXES[against]
+    columns = csv.columns(folder)
+    if columns:
+        check_columns(folder / "metrics.csv", columns, (column, axis.column))
+    rows = csv.read_metrics(folder, {column, axis.column, "steps", "frames"})
     if not rows:
-        path = folder / "metrics.csv"
-        if path.exists() and not path.read_bytes().startswith(b"seconds,"):
-            raise UserError(f"{path} is damaged: it does not begin with the names of its columns.")
-        raise UserError(f"{folder} has no rows in its metrics.csv yet; wait for the run's first seconds.")
-    axis = AXES[against]
-    for name in (column, axis.column):
-        if name not in rows[0]:
-            near = ", ".join(difflib.get_close_matches(name, rows[0], n=4, cutoff=0.5))
-            hint = f"the nearest are {near}" if near else "its first line names all columns"
-            raise UserError(f"{folder / 'metrics.csv'} has no column {name!r}; {hint}.")
+        raise UserError(
+            next(iter(csv.damage(folder)), "")
+            or f"{folder} has no rows in its metrics.csv yet; wait for the run's first seconds."
+        )
     x, y = series([row[axis.column] / axis.scale for row in rows], [row[column] for row in rows])
     if not len(x):
         raise UserError(f"{folder} has no value of {column} yet; let the run continue, or choose another --y.")
-    last = rows[-1]
+    frames, steps = (rows[-1].get(name, math.nan) for name in ("frames", "steps"))
     return Run(
         folder,
         {name: value for name, value in settings.items() if not name.startswith("run.")},
         settings["run.seed"],
         x,
         running_mean(y, smooth),
-        last["frames"] / last["steps"] if last.get("frames") and last.get("steps") else 1.0,
+        frames / steps if 0.0 < frames < math.inf and steps > 0.0 else 1.0,
     )
+
+
+def check_columns(path: Path, columns: Collection[str], wanted: Iterable[str]) -> None:
+    """Refuses a column that the file does not have."""
+    for name in wanted:
+        if name not in columns:
+            near = ", ".join(difflib.get_close_matches(name, columns, n=4, cutoff=0.5))
+            hint = f"the nearest are {near}" if near else "its first line names all columns"
+            raise UserError(f"{path} has no column {name!r}; {hint}.")
 
 
 def read_settings(folder: Path) -> Settings:
@@ -113,21 +121,29 @@ def read_settings(folder: Path) -> Settings:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise UserError(f"{path} is damaged: {error}.") from error
-    return flat(asdict(Config())) | flat(told)
+    defaults = flat(asdict(Config()))
+    settings = defaults | flat(told)
+    for name, kind in (("env_id", str), ("run.seed", int)):
+        if not isinstance(settings[name], kind):
+            raise UserError(f"{path} is damaged: {name} is {settings[name]!r}.")
+    return settings
 
 
 def series(xs: Sequence[float], ys: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """The points that have a value, sorted by x. Where x goes back, the run was resumed: newer points replace older."""
+    """The points that have a value, sorted by x. Where x goes back, the run was resumed: newer points replace older. A
+    single point far out of order is damage, and is left out."""
     kept: list[tuple[float, float]] = []
-    for x, y in zip(xs, ys, strict=True):
-        if np.isfinite(x):
+    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        following = xs[place + 1] if place + 1 < len(xs) else x
+        is_dip = len(kept) > 1 and x < kept[-2][0] < kept[-1][0] < following
+        if abs(x) < LARGEST and not is_dip:
             while kept and kept[-1][0] >= x:
                 kept.pop()
             kept.append((x, y))
     points = np.array(kept, np.float64).reshape(-1, 2)
-    points = points[np.isfinite(points[:, 1])]
+    points = points[np.abs(points[:, 1]) < LARGEST]
     return points[:, 0], points[:, 1]
 
 

@@ -39,13 +39,16 @@ _STAGE_TEXT = 60  # characters of a stage's name and legend beside its bar
 
 
 class LiveSink(Sink):
-    """Shows a `Dashboard` in place on the terminal. The last view stays when the sink closes."""
+    """Shows a `Dashboard` in place on the terminal. The last view stays when the sink closes, and how the run ended is
+    told under it."""
 
     def __init__(self, console: Console, dashboard: "Dashboard") -> None:
         self._console = console
         self._dashboard = dashboard
         self._live = Live(dashboard, console=console, auto_refresh=False, vertical_overflow="crop")
         self._size = console.size
+        self._end = ""
+        """How the run ended, once it has."""
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         self._dashboard.update(snapshot)
@@ -59,11 +62,16 @@ class LiveSink(Sink):
             # A traceback is printed above the view, where it can be read whole; its last line names the error.
             self._live.start()
             self._console.print(event.text, markup=False, highlight=False)
-        self._dashboard.message(lines[-1])
+        if event.kind == "stop":
+            self._end = event.text  # shown under the last view, since the view cuts messages off
+        else:
+            self._dashboard.message(lines[-1])
         self._refresh()
 
     def close(self) -> None:
         self._live.stop()
+        if self._end:
+            self._console.print(self._end, markup=False, highlight=False)
 
     def _refresh(self) -> None:
         self._live.start()

@@ -68,7 +68,8 @@ class WarningSink(Sink):
 def _print_to(stream: TextIO, text: str) -> None:
     # A character that the stream cannot encode, in a path or in another program's error, must not end a run.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), file=stream, flush=True)
+    stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    stream.flush()
 
 
 def line(snapshot: Snapshot, rules: str = "") -> str:

@@ -2,7 +2,7 @@
 seed are one line with a band."""
 
 import dataclasses
-import math
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from ga3c.metrics.stats import AVERAGED_EPISODES
 from ga3c.metrics.text import count
 from ga3c.run import protocols
 from ga3c.view import picture
-from ga3c.view.curves import AXES, Against, Curve, Run, curve, grouped, read_run
+from ga3c.view.curves import AXES, LARGEST, Against, Curve, Run, curve, grouped, read_run
 from ga3c.view.labels import labels, title
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def show(
     add_legend(figure)
     picture.save(figure, out)
     print(f"{out}: {column} of {count(len(runs), 'run')} in {count(len(groups), 'line')}")
+    for sentence in (sentence for folder in folders for sentence in csv.damage(folder)):
+        print(sentence, file=sys.stderr)
 
 
 class Chart(NamedTuple):
@@ -129,11 +131,10 @@ def draw(parts: Sequence[Chart], x_title: str, y_title: str) -> "Figure":
 
 def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
     """Draws a dot for each episode behind the line, or for every n-th of more than `MOST_EPISODES`."""
-    episodes = csv.read_episodes(run.folder)
-    if not episodes:
+    sample, every = csv.sample_episodes(run.folder, MOST_EPISODES)
+    shown = [episode for episode in sample if abs(episode.score) < LARGEST and abs(episode.seconds) < LARGEST]
+    if not shown:
         return
-    every = math.ceil(len(episodes) / MOST_EPISODES)
-    shown = episodes[::every]
     if against == "time":
         x = [episode.seconds / AXES[against].scale for episode in shown]
     else:

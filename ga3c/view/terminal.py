@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import TextIO, cast
 
 from rich.console import Console
 
@@ -13,20 +14,36 @@ from ga3c.metrics.sinks.csv import read_metrics
 from ga3c.run import protocols
 from ga3c.run.folder import RunFolder
 from ga3c.view.live import Dashboard, LiveSink
+from ga3c.view.output import Output, Shown
 from ga3c.view.plain import PlainSink, WarningSink
 
 
 def sinks(ui: Ui, config: Config, folder: RunFolder) -> list[Sink]:
-    """The sink that `ui` asks for. `auto` is the live view on a terminal, else plain lines. `none` shows warnings."""
+    """The sink that `ui` asks for. `auto` is the live view on a terminal, else plain lines. `none` shows warnings.
+
+    A process without standard output, or without standard error, shows nothing there."""
+    stream = sys.stderr if ui == "none" else sys.stdout
+    if stream is None:
+        return []
     if ui == "auto":
-        ui = "live" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+        ui = "live" if stream.isatty() and os.environ.get("TERM") != "dumb" else "plain"
+    output = Output(stream)
+    try:
+        return [Shown(_view(ui, output, config, folder), output, "picture" if ui == "live" else "line")]
+    except BaseException:
+        output.close()
+        raise
+
+
+def _view(ui: Ui, output: Output, config: Config, folder: RunFolder) -> Sink:
+    stream = cast(TextIO, output)
     if ui == "none":
-        return [WarningSink(sys.stderr)]
+        return WarningSink(stream)
     rules = protocols.short(config.env, envs.is_atari(config.env_id))
     names_bottleneck = config.engine.system == "ga3c"  # in A3C no stage waits for another
     if ui == "plain":
-        return [PlainSink(sys.stdout, names_bottleneck, rules)]
-    history = [(row["steps"], row["score"]) for row in read_metrics(folder.path)]
+        return PlainSink(stream, names_bottleneck, rules)
+    history = [(row["steps"], row["score"]) for row in read_metrics(folder.path, ("steps", "score"))]
     facts = (
         config.engine.system,
         f"preset {config.preset}",
@@ -35,4 +52,4 @@ def sinks(ui: Ui, config: Config, folder: RunFolder) -> list[Sink]:
         f"seed {config.run.seed}",
     )
     dashboard = Dashboard(config.env_id, facts, str(folder.path), history, names_bottleneck, rules)
-    return [LiveSink(Console(), dashboard)]
+    return LiveSink(Console(file=stream), dashboard)

@@ -284,3 +284,26 @@ def test_threads_are_added_up_to_what_there_is_room_for(
     finally:
         system.stop(5.0)
     assert system.stats.failure is None
+
+
+@pytest.mark.parametrize("kind", ["predictors", "trainers"])
+def test_a_thread_that_the_system_refuses_is_not_counted(
+    make_system: Callable[..., Ga3c], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Else the next change would take it for one that works."""
+    monkeypatch.setattr("ga3c.machine.num_cores", lambda: 2)  # so that tuning has room for a second thread
+    system = make_system(most=1, max_agents=9)
+    system.start()
+    start, refusals = threading.Thread.start, ["can't start new thread"]
+
+    def refuse(thread: threading.Thread) -> None:
+        if refusals:
+            raise RuntimeError(refusals.pop())
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    setting = system.setting._replace(**{kind: 2})
+    with pytest.raises(RuntimeError):
+        system.set(setting)
+    system.set(setting)
+    assert [thread.is_alive() for thread in getattr(system, kind)] == [True, True]

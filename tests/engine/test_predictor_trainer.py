@@ -226,7 +226,7 @@ def test_a_thread_that_breaks_says_so(make_engine: MakeEngine, wait_until: WaitU
     engine.start()
     wait_until(lambda: engine.stats.failure)
     failure, engine.stats.failure = engine.stats.failure, None
-    assert failure.startswith(f"{who} failed:\nTraceback")
+    assert failure.startswith(f"{who} failed: ZeroDivisionError: division by zero.\nTraceback")
     assert "ZeroDivisionError" in failure
 
 

@@ -3,10 +3,11 @@ import math
 from pathlib import Path
 
 import pytest
+from disks import full_at
 from snapshots import make_episode, make_snapshot, make_unknown
 
 from ga3c.metrics import account
-from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, trim
+from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, sample_episodes, trim
 from ga3c.metrics.stats import METRICS, Snapshot
 
 
@@ -67,12 +68,14 @@ def test_trim_drops_later_and_torn_rows(tmp_path: Path, torn: str) -> None:
     for name in ("metrics.csv", "episodes.csv"):
         with (tmp_path / name).open("a") as file:
             file.write(torn)
-    trim(tmp_path, 200)
+    said = trim(tmp_path, 200)
     assert [row["steps"] for row in read_metrics(tmp_path)] == [100, 200]
     assert [episode.steps for episode in read_episodes(tmp_path)] == [100, 200]
     for name in ("metrics.csv", "episodes.csv"):
         assert (tmp_path / name).read_text().count("\n") == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["episodes.csv", "metrics.csv"]
+        assert torn.rstrip("\n") in (tmp_path / f"{name}.dropped").read_text()
+        assert any(f"{name}.dropped" in sentence for sentence in said)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_torn_row_is_not_glued_to_the_next(tmp_path: Path) -> None:
@@ -92,7 +95,92 @@ def test_csv_of_an_older_version_keeps_its_columns(tmp_path: Path) -> None:
 
 
 def test_csv_of_no_run_is_empty(tmp_path: Path) -> None:
-    trim(tmp_path, 100)
+    assert trim(tmp_path, 100) == []
     assert read_metrics(tmp_path) == []
     assert read_episodes(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_delays_the_record_and_loses_nothing(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path)
+    sink.write(make_snapshot(100), [make_episode(1, 100)])
+    with full_at((tmp_path / "metrics.csv").stat().st_size + 50):  # episodes.csv, the smaller file, still has room
+        for steps in (200, 300):
+            with pytest.raises(OSError, match="File too large"):
+                sink.write(make_snapshot(steps), [make_episode(steps // 100, steps)])
+        with pytest.raises(OSError, match="File too large"):
+            sink.sync()
+        assert [episode.steps for episode in read_episodes(tmp_path)] == [100, 200, 300]
+    with full_at(10), pytest.raises(OSError, match="File too large"):
+        sink.write(make_snapshot(400), [make_episode(4, 400)])
+    sink.write(make_snapshot(500), [])
+    sink.sync()
+    assert [row["steps"] for row in read_metrics(tmp_path)] == [100, 200, 300, 400, 500]
+    assert [episode.steps for episode in read_episodes(tmp_path)] == [100, 200, 300, 400]
+    sink.close()
+    assert sink.lost == 0
+
+
+def test_an_old_run_has_fewer_rows_but_always_the_one_of_a_checkpoint(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path)
+
+    def go_on(start: int, seconds: int) -> None:
+        for second in range(start, start + seconds):
+            sink.write(make_snapshot(second, seconds=float(second)), [])
+
+    go_on(36_000, 95)
+    assert [row["seconds"] for row in read_metrics(tmp_path)] == list(range(36_000, 36_095, 11))
+    sink.sync()
+    assert read_metrics(tmp_path)[-1]["seconds"] == 36_094
+    sink.sync()
+    assert len(read_metrics(tmp_path)) == 10
+    go_on(36_095, 3)
+    sink.close()
+    assert read_metrics(tmp_path)[-1]["seconds"] == 36_097
+
+
+def test_seconds_do_not_fall_back_after_a_resume_that_was_killed_early(tmp_path: Path) -> None:
+    def write(*seconds: float) -> None:
+        sink = CsvSink(tmp_path)
+        for value in seconds:
+            sink.write(make_snapshot(200, seconds=value), [])
+        sink.close()
+
+    write(1234.5678, 1240.5)  # the checkpoint has the first row's counters; then no step was made
+    assert len(trim(tmp_path, 200, 1234.5678)) == 1
+    write(1234.9)
+    assert [row["seconds"] for row in read_metrics(tmp_path)] == [1234.57, 1234.9]
+
+
+def test_the_last_episodes_are_those_before_a_checkpoint(tmp_path: Path) -> None:
+    _write_rows(tmp_path, 100, 200, 300, 400)
+    assert [episode.steps for episode in read_episodes(tmp_path, last=2, steps=300)] == [200, 300]
+    assert [episode.steps for episode in read_episodes(tmp_path, steps=300)] == [100, 200, 300]
+    assert read_episodes(tmp_path, last=2, steps=99) == []
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "inf", "1e999", "-1", "9" * 400, "1.5"])
+def test_damaged_episodes_are_left_out(tmp_path: Path, cell: str) -> None:
+    _write_rows(tmp_path, 100)
+    with (tmp_path / "episodes.csv").open("a") as file:
+        file.writelines([f"{cell},2,200,3,4,5\n", f"2,2,200,3,4,{cell}\n", f"2,2,{cell},3,4,5\n"])
+    _write_rows(tmp_path, 300)
+    assert [episode.steps for episode in read_episodes(tmp_path)] == [100, 300]
+    assert [episode.steps for episode in read_episodes(tmp_path, last=3)] == [100, 300]
+    assert [episode.steps for episode in sample_episodes(tmp_path, 9)[0]] == [100, 300]
+    (said,) = trim(tmp_path, 300)
+    assert said.startswith("3 damaged rows of")
+
+
+def test_episodes_without_a_column_are_none(tmp_path: Path) -> None:
+    (tmp_path / "episodes.csv").write_text("number,steps,score\n1,100,5\n")
+    assert read_episodes(tmp_path) == read_episodes(tmp_path, last=1) == []
+    (said,) = trim(tmp_path, 100)
+    assert "moved to episodes.csv.damaged" in said
+
+
+def test_a_sample_covers_all_episodes(tmp_path: Path) -> None:
+    _write_rows(tmp_path, *range(100, 1100, 100))
+    for most, every in ((10, 1), (9, 2), (5, 2), (4, 4), (1, 16)):
+        sample, taken = sample_episodes(tmp_path, most)
+        assert (taken, [episode.steps for episode in sample]) == (every, list(range(100, 1100, 100 * every)))

@@ -1,9 +1,9 @@
 """The two files that other programs read: events.jsonl and status.json."""
 
-import errno
 import json
 import math
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from snapshots import make_snapshot, make_unknown
 
 from ga3c.metrics.events import Event, outcome
+from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.events import EventsSink, read_events
 from ga3c.metrics.sinks.status import StatusSink, read_status
 
@@ -49,14 +50,51 @@ def test_events_of_a_resumed_run_follow_and_a_torn_line_is_dropped(tmp_path: Pat
         json.loads(line)
 
 
-def test_events_that_do_not_fit_on_the_disk_are_an_error_that_drops_the_sink(tmp_path: Path) -> None:
-    sink = EventsSink(tmp_path / "events.jsonl")
-    sink._file.close()
-    sink._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
-    with pytest.raises(OSError, match="No space left") as raised:
-        sink.event(Event("note", "more"))
-    assert raised.value.errno == errno.ENOSPC
+def test_events_that_do_not_fit_on_the_disk_are_held_back(tmp_path: Path, small_files: Callable[[int], None]) -> None:
+    path = tmp_path / "events.jsonl"
+    sink = EventsSink(path)
+    sink.event(Event("note", "first"))
+    small_files(path.stat().st_size + 40)
+    for text in ("second", "third"):
+        with pytest.raises(OSError, match="File too large"):
+            sink.event(Event("note", text))
+    assert [event["text"] for event in read_events(path)] == ["first"]
+    small_files(1 << 30)
+    sink.write(make_snapshot(1_000), [])
+    assert [event["text"] for event in read_events(path)] == ["first", "second", "third"]
+    assert len(path.read_bytes().splitlines()) == 3, "no torn line is left"
     sink.close()
+
+
+def test_an_append_file_holds_back_no_more_than_it_may(tmp_path: Path, small_files: Callable[[int], None]) -> None:
+    file = AppendFile(tmp_path / "file", most_held=100)
+    small_files(0)
+    for number in range(20):
+        with pytest.raises(OSError, match="File too large"):
+            file.write(b"%9d\n" % number)
+    assert file.lost == 10
+    small_files(1 << 30)
+    file.sync()
+    assert [int(line) for line in (tmp_path / "file").read_bytes().split()] == list(range(10, 20))
+    file.close()
+
+
+def test_the_last_state_is_written_when_the_disk_has_room_again(
+    tmp_path: Path, small_files: Callable[[int], None]
+) -> None:
+    sink = StatusSink(tmp_path / "status.json")
+    sink.write(make_snapshot(5), [])
+    small_files(0)
+    with pytest.raises(OSError, match="File too large"):
+        sink.event(Event("stop", "It ends.", {"complete": True}))
+    status = read_status(tmp_path / "status.json")
+    assert status is not None
+    assert status["state"] == "running"
+    small_files(1 << 30)
+    sink.close()
+    status = read_status(tmp_path / "status.json")
+    assert status is not None
+    assert status["state"] == "complete"
 
 
 def test_there_are_no_events_without_a_file(tmp_path: Path) -> None:

@@ -60,6 +60,20 @@ def update(**changes: float) -> Update:
     return Update(**values)  # type: ignore[arg-type]
 
 
+def test_time_in_which_nothing_could_run_is_taken_off(clock: Clock) -> None:
+    stats = make()
+    stats.start_clock()
+    clock.now += 2.0
+    stats.snapshot()
+    clock.now += 61.0  # a minute of it stopped
+    score(stats, 1.0)  # before anybody found out
+    stats.discount(60.0)
+    predicted(stats, agents=30, steps=30)
+    snapshot, episodes = stats.snapshot()
+    assert (snapshot.seconds, snapshot.pps) == (3.0, 30.0)
+    assert [episode.seconds for episode in episodes] == [3.0]
+
+
 def test_rates_are_over_the_time_since_the_last_snapshot(clock: Clock) -> None:
     stats = make()
     clock.now += 100.0  # time to build the network
@@ -211,6 +225,18 @@ def test_a_resumed_run_goes_on_where_it_was(clock: Clock) -> None:
     assert stats.seconds == 61.0
 
 
+def test_episodes_that_end_before_the_clock_starts_end_at_its_start(clock: Clock) -> None:
+    stats = make()
+    stats.resume(Counters(steps=1000, episodes=150, seconds=60.0), [], best=9.0)
+    clock.now += 20.0
+    score(stats, 1.0)
+    stats.start_clock()
+    clock.now += 1.0
+    score(stats, 2.0)
+    _, episodes = stats.snapshot()
+    assert [(episode.number, episode.seconds) for episode in episodes] == [(151, 60.0), (152, 61.0)]
+
+
 def test_the_first_failure_is_kept(clock: Clock) -> None:
     stats = make()
     assert stats.failure is None
@@ -220,7 +246,7 @@ def test_the_first_failure_is_kept(clock: Clock) -> None:
         except Exception as caught:
             stats.fail(name, caught)
     assert stats.failure is not None
-    assert stats.failure.startswith("trainer-1 failed:\nTraceback")
+    assert stats.failure.startswith("trainer-1 failed: ValueError: odd.\nTraceback")
     assert stats.failure.endswith("ValueError: odd\n")
 
 

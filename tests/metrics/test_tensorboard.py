@@ -1,10 +1,13 @@
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from snapshots import make_snapshot
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+from tensorboard.plugins.hparams import api_pb2, metadata  # type: ignore[import-untyped]
 
+from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.tensorboard import SETTINGS_TAG, TAGS, TensorBoardSink
 from ga3c.metrics.stats import METRICS
 
@@ -65,8 +68,42 @@ def test_tensorboard_shows_the_settings_as_a_table_of_text(tmp_path: Path) -> No
     TensorBoardSink(tmp_path, settings={"env_id": "ALE/Pong-v5", "learn.rollout": 5}).close()
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert events.Tags()["tensors"] == [SETTINGS_TAG]
+    assert SETTINGS_TAG in events.Tags()["tensors"]
     assert events.summary_metadata[SETTINGS_TAG].plugin_data.plugin_name == "text"
     (event,) = events.Tensors(SETTINGS_TAG)
     (text,) = event.tensor_proto.string_val
     assert text.decode().splitlines()[2:] == ["| env_id | ALE/Pong-v5 |", "| learn.rollout | 5 |"]
+
+
+def test_tensorboard_has_the_settings_as_hyperparameters(tmp_path: Path) -> None:
+    settings = {"env_id": "ALE/Pong-v5", "learn.rollout": 5, "learn.rate": 0.5, "engine.account": True}
+    sink = TensorBoardSink(tmp_path, settings=settings)
+    sink.event(Event("stop", details={"complete": True}))
+    sink.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    content = events.summary_metadata[metadata.SESSION_START_INFO_TAG].plugin_data.content
+    shown = metadata.parse_session_start_info_plugin_data(content).hparams
+    assert {name: getattr(value, value.WhichOneof("kind")) for name, value in shown.items()} == settings
+    content = events.summary_metadata[metadata.EXPERIMENT_TAG].plugin_data.content
+    experiment = metadata.parse_experiment_plugin_data(content)
+    assert {info.name for info in experiment.hparam_infos} == set(settings)
+    assert experiment.metric_infos[0].name.tag == TAGS["score"]
+    content = events.summary_metadata[metadata.SESSION_END_INFO_TAG].plugin_data.content
+    assert metadata.parse_session_end_info_plugin_data(content).status == api_pb2.STATUS_SUCCESS
+
+
+def test_tensorboard_misses_nothing_after_a_full_disk(tmp_path: Path, small_files: Callable[[int], None]) -> None:
+    sink = TensorBoardSink(tmp_path)
+    sink.write(make_snapshot(1, score=1.0), [])
+    (path,) = tmp_path.iterdir()
+    small_files(path.stat().st_size + 100)
+    for steps in range(2, 40):
+        with pytest.raises(OSError, match="File too large"):
+            sink.write(make_snapshot(steps, score=float(steps)), [])
+    small_files(1 << 30)
+    sink.write(make_snapshot(40, score=40.0), [])
+    sink.sync()
+    sink.close()
+    assert _scalars(tmp_path)[TAGS["score"]] == [(steps, float(steps)) for steps in range(1, 41)]
+    assert sink.lost == 0

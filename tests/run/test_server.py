@@ -1,59 +1,184 @@
-"""The server when things go wrong at its end: what failed first is what is told."""
+"""The server when things go wrong: nothing is lost, and what failed first is what is told."""
 
 import dataclasses
 import errno
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ga3c.config import RunConfig
+from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
+from ga3c.metrics.events import Event
+from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
+from ga3c.metrics.sinks.status import read_status
 from ga3c.metrics.stats import Snapshot
-from ga3c.run import checkpoint, session, settings
+from ga3c.run import checkpoint, saver, session, settings
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.tune.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def begin(tmp_path: Path, tune: bool = False, steps: int = 2000) -> session.Run:
+def begin(tmp_path: Path, tune: bool = False, steps: int = 2000, checkpoint_seconds: float = 600.0) -> session.Run:
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     engine = dataclasses.replace(config.engine, device="cpu", agents=4, workers=1, tune="on" if tune else "off")
-    return session.begin(dataclasses.replace(config, engine=engine, run=RunConfig(steps=steps)), tmp_path / "run")
+    run = RunConfig(steps=steps, checkpoint_seconds=checkpoint_seconds)
+    return session.begin(dataclasses.replace(config, engine=engine, run=run), tmp_path / "run")
 
 
-def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    """No checkpoint can be written after so many."""
-    written, save = [], checkpoint.save
+class Disk:
+    """Refuses checkpoints while it is full."""
 
-    def refuse(path: Path, saved: Checkpoint) -> None:
-        if len(written) >= after:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room = math.inf
+        """How many checkpoints still fit."""
+        self._save = checkpoint.save
+        monkeypatch.setattr(checkpoint, "save", self._write)
+
+    def _write(self, path: Path, saved: Checkpoint) -> None:
+        if self.room < 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        written.append(path)
-        save(path, saved)
-
-    monkeypatch.setattr(checkpoint, "save", refuse)
+        self.room -= 1
+        self._save(path, saved)
 
 
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_full_disk_is_told_of_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    """Be it full from the first checkpoint on, or when the last is written."""
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    monkeypatch.setattr(saver, "RETRY_SECONDS", 0.3)
+    monkeypatch.setattr(saver, "_LAST_TRIES_SECONDS", 0.1)
+    return Disk(monkeypatch)
+
+
+class Watch(Sink):
+    """Calls a function with every event."""
+
+    def __init__(self, on_event: Callable[[Event], None]) -> None:
+        self.event = on_event  # type: ignore[method-assign]
+
+
+def told(run: session.Run) -> list[str]:
+    return [event["text"] for event in read_events(run.folder / "events.jsonl")]
+
+
+def test_a_run_does_not_begin_on_a_full_disk(tmp_path: Path, disk: Disk) -> None:
     run = begin(tmp_path)
-    fill_the_disk(monkeypatch, after)
-    with pytest.raises(RunFailed, match=r"refused something it needs: .*No space left on device"):
+    disk.room = 0
+    run.server.system.start = lambda: pytest.fail("nothing may be started")  # type: ignore[method-assign]
+    with pytest.raises(RunFailed, match=r"first checkpoint could not be written .*No space left on device"):
         run.train()
+    status = read_status(run.folder / "status.json")
+    assert status is not None
+    assert status["state"] == "failed"
 
 
-def test_a_thread_that_failed_is_told_of_before_the_checkpoint_that_failed_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_the_disk_refuses_is_tried_again(tmp_path: Path, disk: Disk) -> None:
+    run = begin(tmp_path, steps=10**9, checkpoint_seconds=1.0)
+    disk.room = 1
+    refused = []
+
+    def watch(event: Event) -> None:
+        if event.kind == "warning":
+            refused.append(event.text)
+            disk.room = math.inf
+        elif "Checkpoints can be written again" in event.text:
+            run.stop()
+
+    run.train(Watch(watch))
+    assert len(refused) == 1
+    assert "could not be written (No space left on device); the run goes on, and it is tried again" in refused[0]
+    assert "step-000000000000" in refused[0], "the last good one is named"
+    assert run.reason == "Stopped by the program."
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_the_last_checkpoint_is_tried_for_a_while(tmp_path: Path, disk: Disk, recovers: bool) -> None:
     run = begin(tmp_path)
-    fill_the_disk(monkeypatch, after=1)
+    disk.room = 1
+
+    def watch(event: Event) -> None:
+        if "The last checkpoint could not be written" in event.text and recovers:
+            disk.room = math.inf
+
+    if recovers:
+        run.train(Watch(watch))
+        assert "Checkpoint at " in told(run)[-1]
+    else:
+        with pytest.raises(RunFailed, match=r"last checkpoint .*The last good one is .*/step-000000000000") as failure:
+            run.train(Watch(watch))
+        assert f"`ga3c resume {run.folder}`" in str(failure.value)
+
+
+def test_a_thread_that_failed_is_told_of_before_the_checkpoint_that_failed_after_it(tmp_path: Path, disk: Disk) -> None:
+    run = begin(tmp_path)
+    disk.room = 1
     run.server.stats.fail("trainer-0", ValueError("a bug"))
     with pytest.raises(RunFailed, match="trainer-0 failed") as failure:
         run.train()
-    assert isinstance(failure.value.__cause__, OSError)
+    assert "The last checkpoint could not be written" in str(failure.value.__cause__)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, MemoryError, KeyboardInterrupt, SystemExit])
+def test_a_run_is_concluded_whatever_is_raised(tmp_path: Path, error: type[BaseException]) -> None:
+    run = begin(tmp_path, steps=10**9)
+    server = run.server
+    check = server._check_agents
+
+    def fail() -> None:
+        check()
+        if server.stats.steps > 100:
+            raise error("a bug")
+
+    server._check_agents = fail  # type: ignore[method-assign]
+    with pytest.raises(error, match="a bug"):
+        run.train()
+    assert server.system.pids() == []
+    steps = checkpoint.load(run.run_folder.last_checkpoint()).counters.steps
+    assert steps > 100
+    assert steps == run.metrics()["steps"][-1]
+
+
+def test_a_system_that_gives_no_more_threads_is_told_of_in_a_sentence(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    run = begin(tmp_path)
+    system = run.server.system
+    assert isinstance(system, Ga3c)
+    system.trainers[-1].start = refuse  # type: ignore[method-assign]
+    with pytest.raises(RunFailed, match=r"another thread \(can't start new thread\); use fewer --predictors"):
+        run.train()
+    assert system.pids() == []
+    assert not system.predictors[0].is_alive()
+
+
+def test_a_sink_that_cannot_begin_is_told_of_in_a_sentence(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    (run.folder / "tensorboard").write_text("in the way")
+    closed = Closed()
+    with pytest.raises(RunFailed, match=r"record of the run cannot be begun, so the run does not start: .*tensorboard"):
+        run.train(closed)
+    assert closed.closed
+    assert run.server.system.pids() == []
+
+
+class Closed(Sink):
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_the_end_of_a_run_names_the_next_command(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.train()
+    assert told(run)[-1].endswith(f"Next: `ga3c eval {run.folder}` or `ga3c play {run.folder}`.")
+    stopped = begin(tmp_path / "stopped", steps=10**9)
+    stopped.train(Watch(lambda event: stopped.stop() if event.kind == "checkpoint" else None))
+    assert told(stopped)[-1].endswith(f"Next: `ga3c eval {stopped.folder}` or `ga3c resume {stopped.folder}`.")
 
 
 def test_tuning_that_cannot_go_on_leaves_the_accepted_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disks import full_at
 
 from ga3c.config import Config, EngineConfig
 from ga3c.metrics.stats import Snapshot
@@ -248,3 +249,60 @@ def test_what_ends_in_the_middle_of_a_try_goes_back(tmp_path: Path) -> None:
     system.full = False
     assert run.followed.end() == "8 agents, 1 predictor and 1 trainer"
     assert system.setting == START
+
+
+def test_a_full_disk_neither_ends_tuning_nor_loses_windows(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.csv"
+    script = Script(*(Decision("held", f"window {n}", START, START) for n in range(5)))
+    followed = Tuning(System(), script, 15.0, path)
+    run = Run(followed)
+    with full_at(20):  # not even the header fits
+        run.go_on(11 + 15)
+    run.go_on(15)
+    assert [row["why"] for row in rows(path)] == ["window 0", "window 1"]
+    with full_at(path.stat().st_size + 20):
+        run.go_on(30)
+    followed.close()
+    assert [row["why"] for row in rows(path)] == ["window 0", "window 1", "window 2", "window 3"]
+
+
+def test_a_file_that_cannot_be_opened_delays_windows(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "tuning.csv"
+    script = Script(*(Decision("held", f"window {n}", START, START) for n in range(3)))
+    run = Run(Tuning(System(), script, 15.0, path))
+    run.go_on(11 + 30)
+    path.parent.mkdir()
+    run.go_on(15)
+    assert [row["why"] for row in rows(path)] == ["window 0", "window 1", "window 2"]
+
+
+GOOD = "10,500,8,2,1,10,50,3,held,8,2,1,why\n"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        GOOD.replace(",8,2,1,why", ",,2,1,why"), GOOD.replace(",8,2,1,why", ",8,2.5,1,why"), GOOD.replace("held", ","),
+        GOOD.replace("500", "nan"), GOOD.replace("8,2,1,10", ",2,1,10"), "9" * 100_000, '"' * 99 + "\n", "\r\n",
+    ],
+)  # fmt: skip
+def test_damaged_windows_are_left_out(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / "tuning.csv"
+    path.write_text(",".join(tuning._COLUMNS) + "\n" + GOOD + bad)
+    system = System()
+    assert tuning.start(system, Config(engine=EngineConfig(agents=8, tune="on")), path, 500) is not None
+    assert system.setting == (8, 2, 1)
+    assert [row["why"] for row in tuning.read(path, 10**9)] == ["why"]
+    (said,) = tuning.trim(path, 500)
+    assert said.endswith("tuning.csv.dropped.")
+    assert len(rows(path)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "seconds,steps\n1,2\n", "\0\n\0", GOOD, GOOD.replace("50,3", "50,inf")])
+def test_a_damaged_header_or_limit_starts_tuning_anew(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tuning.csv"
+    path.write_text(text)
+    system = System()
+    assert tuning.start(system, Config(engine=EngineConfig(agents=8, tune="on")), path, 500) is not None
+    assert system.setting == START
+    assert tuning.read(path, 500) == []

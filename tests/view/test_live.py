@@ -156,6 +156,18 @@ def test_live_sink_leaves_its_last_view() -> None:
     assert "-19.5" in text
 
 
+def test_live_sink_tells_the_end_of_a_run_whole_and_under_the_view() -> None:
+    stream = io.StringIO()
+    sink: Sink = LiveSink(
+        Console(file=stream, width=80, height=24, force_terminal=True), Dashboard("Env-v0", [], "runs/1")
+    )
+    sink.event(Event("stop", "The run is complete. Next: " + "a long path " * 10 + "end."))
+    sink.close()
+    said = stream.getvalue().rsplit("\x1b[?25h", 1)[1].split()
+    assert said[:4] == ["The", "run", "is", "complete."]
+    assert said[-1] == "end."
+
+
 def test_live_sink_shows_a_traceback_whole() -> None:
     stream = io.StringIO()
     sink: Sink = LiveSink(

@@ -386,3 +386,47 @@ def test_plotting_does_not_import_torch(tmp_path: Path, here: Path) -> None:
         subprocess.run([sys.executable, "-c", code], check=False, env=os.environ | {"PYTHONPATH": path}).returncode == 0
     )
     assert png_size(here / "plot.png") == (1350, 750)
+
+
+# -- damaged records --------------------------------------------------------------------------------------------------
+
+
+def test_damaged_rows_are_left_out_and_told(tmp_path: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_run(tmp_path / "run")
+    for name in ("metrics.csv", "episodes.csv"):
+        with (folder / name).open("ab") as file:
+            file.write(b"1,2\n\0\xff\r\n" + b"9" * 200_000 + b"\n")
+    assert cli.main(["plot", str(folder)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("plot.png: score of 1 run")
+    assert captured.err.splitlines() == [
+        f"3 damaged rows of {folder / name} were left out." for name in ("metrics.csv", "episodes.csv")
+    ]
+
+
+def test_values_that_no_chart_can_show_are_left_out(tmp_path: Path, here: Path) -> None:
+    folder = make_run(
+        tmp_path / "run", rows=[*RISING, (240.0, math.inf), (300.0, 1e308), (360.0, -1e308), (420.0, 30.0)]
+    )
+    (run,) = read(folder)
+    assert run.y.tolist() == [0, 10, 20, 30]
+    assert cli.main(["plot", str(folder)]) == 0
+
+
+def test_one_row_out_of_order_does_not_erase_a_curve() -> None:
+    x, y = curves.series([1, 2, 3, 0, 4, 900, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8])
+    assert x.tolist() == [1, 2, 3, 4, 5, 6]
+    assert y.tolist() == [1, 2, 3, 5, 7, 8]
+
+
+def test_damaged_files_of_a_run_are_refused_in_one_sentence(
+    tmp_path: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long, odd, piped = (make_run(tmp_path / name) for name in ("long", "odd", "piped"))
+    (long / "config.toml").write_text("steps = " + "9" * 9999)
+    assert "config.toml is damaged" in failure(capsys, long)
+    (odd / "config.toml").write_text("env_id = 3\n")
+    assert "config.toml is damaged: env_id is 3" in failure(capsys, odd)
+    (piped / "metrics.csv").unlink()
+    os.mkfifo(piped / "metrics.csv")
+    assert "metrics.csv is not a plain file" in failure(capsys, piped)

@@ -12,13 +12,29 @@ from ga3c.metrics.stats import Episode, Snapshot
 class Sink:
     """Called from one thread only: `write` about once a second, `event` when something happens, then `close` once.
 
-    A sink overrides what it uses. The server drops a sink that raises OSError, and the run continues."""
+    A sink overrides what it uses. A sink that raises does not end the run: after an OSError it is called again, and
+    must then write what it could not write before; after anything else it is left out. A call that never returns holds
+    the run up: nothing can interrupt it."""
+
+    retries: bool = True
+    """Whether the sink is kept after an OSError. One that cannot write later what it could not write now sets this to
+    False, and is left out instead."""
+    name: str = ""
+    """What messages call the sink; the name of its class where it is empty."""
+
+    @property
+    def lost(self) -> int:
+        """Entries that the sink has given up because it had to hold back too many."""
+        return 0
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         """Takes the state of the run and the episodes that ended since the last call."""
 
     def event(self, event: Event) -> None:
         """Takes what happened: a start, a restart, a checkpoint, a warning, the end."""
+
+    def sync(self) -> None:
+        """Makes what was written so far survive a power failure; called before a checkpoint is saved."""
 
     def close(self) -> None:
         """Called once, after the last `write` and `event`."""

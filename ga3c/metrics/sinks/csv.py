@@ -1,51 +1,135 @@
-"""A run's record as two CSV files: `metrics.csv`, a row per snapshot, and `episodes.csv`, a row per episode."""
+"""A run's record as two CSV files: `metrics.csv`, a row per snapshot, and `episodes.csv`, a row per episode. Of a long
+run both keep fewer rows."""
 
 import dataclasses
+import math
 import sys
 import typing
-from collections import deque
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from ga3c.metrics.rows import line, number
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import METRICS, Episode, Snapshot
-from ga3c.metrics.tables import Table, line, number
+from ga3c.metrics.tables import Table
+from ga3c.metrics.thinning import Thinning, keeps_episode
 
 
 class CsvSink(Sink):
-    """Appends to the two files in `folder`."""
+    """Appends to the two files in `folder`. Rows that cannot be written are held back until they can."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._metrics = _metrics(folder).open()
         self._episodes = _episodes(folder).open()
+        self._thinning = Thinning()
+        self._latest: str | None = None
+        """The latest snapshot's row, if it was left out."""
+
+    @property
+    def lost(self) -> int:
+        """Rows that are lost because the files could not be written for too long."""
+        return self._metrics.lost + self._episodes.lost
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
-        if episodes:
-            self._episodes.write("".join(line(vars(episode).values()) for episode in episodes))
-        self._metrics.write(line(snapshot.numbers().values()))
+        row = line(snapshot.numbers().values())
+        is_kept = self._thinning.keeps(snapshot.seconds)
+        self._latest = None if is_kept else row
+        kept = [line(vars(episode).values()) for episode in episodes if keeps_episode(episode.number)]
+        try:
+            self._episodes.write(kept)
+        finally:
+            self._metrics.write([row] if is_kept else [])
+
+    def sync(self) -> None:
+        """Makes the record durable up to the latest snapshot, at which a checkpoint is about to be saved. OSError if
+        rows are held back."""
+        self._write_latest()
+        try:
+            self._episodes.sync()
+        finally:
+            self._metrics.sync()
 
     def close(self) -> None:
-        self._metrics.close()
-        self._episodes.close()
+        try:
+            self._write_latest()
+        finally:
+            try:
+                self._episodes.close()
+            finally:
+                self._metrics.close()
+
+    def _write_latest(self) -> None:
+        latest, self._latest = self._latest, None
+        self._metrics.write([latest] if latest else [])
 
 
-def trim(folder: Path, steps: int) -> int:
-    """Drops the rows that a run wrote after the checkpoint at `steps` from which it resumes, and torn rows. Returns how
-    many."""
-    return _metrics(folder).trim(steps) + _episodes(folder).trim(steps)
+def trim(folder: Path, steps: int, seconds: float = math.inf) -> list[str]:
+    """Takes out the rows that a run wrote after the checkpoint at `steps` and `seconds` from which it resumes, and
+    damaged rows; they are kept beside the files. Returns sentences for people about what was taken out."""
+    return [*_metrics(folder).trim(steps, seconds), *_episodes(folder).trim(steps)]
 
 
-def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The snapshots on record; an empty list if there are none."""
-    return [{name: number(cell) for name, cell in row.items()} for row in _metrics(folder).read()]
+def damage(folder: Path) -> list[str]:
+    """Sentences about damaged rows, which readers leave out."""
+    return [text for table in (_metrics(folder), _episodes(folder)) if (text := table.damage())]
+
+
+def columns(folder: Path) -> list[str]:
+    """The columns of `metrics.csv`; empty if there is no such file, or if its first line is damaged."""
+    return _metrics(folder).names()
+
+
+def read_metrics(folder: Path, columns: Collection[str] | None = None) -> list[dict[str, float]]:
+    """The snapshots on record, or only some `columns` of them; an empty list if there are none."""
+    rows = _metrics(folder).read()
+    if columns is None:
+        return [{name: number(cell) for name, cell in row.items()} for row in rows]
+    return [{name: number(row[name]) for name in columns if name in row} for row in rows]
+
+
+def read_columns(folder: Path) -> "dict[str, array[float]]":
+    """The snapshots on record by column; empty if there are none."""
+    found: dict[str, array[float]] = {}
+    for row in _metrics(folder).read():
+        for name, cell in row.items():
+            found.setdefault(name, array("d")).append(number(cell))
+    return found
 
 
 def read_episodes(folder: Path, last: int | None = None, steps: int = sys.maxsize) -> list[Episode]:
-    """The episodes on record up to `steps`, or only the `last` of them: a long run has millions."""
-    kinds = typing.get_type_hints(Episode)
-    rows = deque(_episodes(folder).read(steps), maxlen=last)
-    return [Episode(**{name: kinds[name](number(row[name])) for name in kinds}) for row in rows]
+    """The episodes on record up to `steps`, or only the `last` of them, for which only the end of the file is read."""
+    table = _episodes(folder)
+    return _as_episodes(table.read(steps) if last is None else table.tail(last, steps))
+
+
+def sample_episodes(folder: Path, most: int) -> tuple[list[Episode], int]:
+    """At most `most` episodes, spread over the whole record, and n where every n-th row was taken."""
+    rows: list[dict[str, str]] = []
+    every = 1
+    for place, row in enumerate(_episodes(folder).read()):
+        if place % every == 0:
+            rows.append(row)
+        if len(rows) > most:
+            rows, every = rows[::2], 2 * every
+    return _as_episodes(rows), every
+
+
+def _as_episodes(rows: Iterable[dict[str, str]]) -> list[Episode]:
+    # A file of an older version may lack columns.
+    return [
+        Episode(**{name: kind(row[name]) for name, kind in _KINDS.items()})
+        for row in rows
+        if row.keys() >= _KINDS.keys()
+    ]
+
+
+_KINDS: dict[str, Callable[[str], Any]] = {
+    name: int if kind is int else number for name, kind in typing.get_type_hints(Episode).items()
+}
+"""How each cell of an episode is read."""
 
 
 def _metrics(folder: Path) -> Table:
@@ -53,4 +137,5 @@ def _metrics(folder: Path) -> Table:
 
 
 def _episodes(folder: Path) -> Table:
-    return Table(folder / "episodes.csv", [field.name for field in dataclasses.fields(Episode)])
+    columns = [field.name for field in dataclasses.fields(Episode)]
+    return Table(folder / "episodes.csv", columns, wholes=[name for name, kind in _KINDS.items() if kind is int])

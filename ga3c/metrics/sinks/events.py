@@ -1,14 +1,13 @@
 """A run's events as `events.jsonl`: one JSON object a line, for other programs to read while the run trains."""
 
-import errno
 import json
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ga3c.metrics.events import Event
+from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import Episode, Snapshot
 from ga3c.metrics.strict_json import to_json
@@ -17,15 +16,21 @@ from ga3c.metrics.strict_json import to_json
 class EventsSink(Sink):
     """Appends events to a file. The events of a resumed run follow those from before."""
 
+    name = "events.jsonl"
+
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         _drop_torn_line(path)
-        self._file = path.open("ab", buffering=0)  # each line is one write to the file
+        self._file = AppendFile(path)
         self._seconds: float | None = None
         self._steps: int | None = None
 
+    @property
+    def lost(self) -> int:
+        return self._file.lost
+
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         self._seconds, self._steps = snapshot.seconds, snapshot.steps
+        self._file.flush()
 
     def event(self, event: Event) -> None:
         row = {
@@ -36,9 +41,10 @@ class EventsSink(Sink):
             "text": event.text,
             "details": event.details,
         }
-        line = (to_json(row) + "\n").encode()
-        if self._file.write(line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._file.name)
+        self._file.write((to_json(row) + "\n").encode())
+
+    def sync(self) -> None:
+        self._file.sync()
 
     def close(self) -> None:
         self._file.close()

@@ -29,6 +29,9 @@ class MlflowSink(Sink):
 
     A thread talks to the store, so that a slow server does not hold the run up."""
 
+    name = "MLflow"
+    retries = False
+
     def __init__(self, run: RunFacts) -> None:
         self._mlflow: Any = importlib.import_module("mlflow")
         try:

@@ -1,6 +1,5 @@
 """The state of a run as `status.json`, for other programs to read while the run trains."""
 
-import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -25,6 +24,8 @@ class StatusSink(Sink):
 
     There is no fsync: after a power failure the file may be missing or old."""
 
+    name = "status.json"
+
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
@@ -32,6 +33,8 @@ class StatusSink(Sink):
         self._env: str | None = None
         self._figures: dict[str, float | None] = dict.fromkeys(_FIGURES)
         self._last_event: str | None = None
+        self._written = True
+        """Whether the file shows the latest state."""
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         self._figures = {name: getattr(snapshot, name) for name in _FIGURES}
@@ -48,14 +51,16 @@ class StatusSink(Sink):
     def close(self) -> None:
         """A run that ends without a `stop` event has failed."""
         if self._state == "running":
-            self._state = "failed"
-            with contextlib.suppress(OSError):  # the server has reported a full disk already
-                self._write()
+            self._state, self._written = "failed", False
+        if not self._written:
+            self._write()
 
     def _write(self) -> None:
+        self._written = False
         status = {"pid": os.getpid(), "state": self._state, "updated": now(), "env": self._env, **self._figures}
         with replacing(self._path, durable=False) as temporary:
             temporary.write_text(to_json(status | {"last_event": self._last_event}) + "\n", encoding="ascii")
+        self._written = True
 
 
 def read_status(path: Path) -> dict[str, Any] | None:

@@ -1,18 +1,25 @@
 """A run's record as TensorBoard scalars over agent steps, written without torch or TensorFlow."""
 
+import itertools
 import math
+import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.compat.proto.event_pb2 import Event as Record  # type: ignore[import-untyped]
+from tensorboard.compat.proto.event_pb2 import SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata  # type: ignore[import-untyped]
 from tensorboard.compat.proto.tensor_pb2 import TensorProto  # type: ignore[import-untyped]
 from tensorboard.compat.proto.types_pb2 import DT_STRING  # type: ignore[import-untyped]
-from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from ga3c.metrics import account
+from ga3c.metrics.events import Event, outcome
+from ga3c.metrics.sinks import hparams
+from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import Episode, Snapshot
 
@@ -65,25 +72,43 @@ for _part in account.PARTS:
 
 SETTINGS_TAG = "settings/text_summary"
 _SCORES = {TAGS["score"], TAGS["best_score"]}
-_FLUSH_SECONDS = 5.0  # a killed run loses at most the points of this time
+_numbers = itertools.count()
+"""Tells the event files apart that one process begins within a second."""
 
 
 class TensorBoardSink(Sink):
-    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it."""
+    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it.
+
+    TensorBoard's own writer has a thread that ends for good at the first error of the disk, so this sink writes the
+    records itself."""
+
+    name = "TensorBoard's event file"
 
     def __init__(
         self, folder: Path, purge_step: int | None = None, rules: str = "", settings: Mapping[str, Any] | None = None
     ) -> None:
-        """The charts of scores describe the `rules` of the scores. The `settings` are shown as a table of text."""
+        """The charts of scores describe the `rules` of the scores. The `settings` are shown as a table of text, and as
+        hyperparameters beside those of other runs."""
         self._rules = SummaryMetadata(summary_description=f"Raw scores, {rules}") if rules else None
-        self._writer = EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        self._file = AppendFile(folder / name)
+        self._records = RecordWriter(_Held(self._file))
+        self._steps = purge_step or 0
+        self._hold(Record(file_version="brain.Event:2"))
         if purge_step is not None:
             # TensorBoard drops points from the session's step on. The checkpoint's own point stays, as in the CSV.
-            self._add(Event(step=purge_step + 1, session_log=SessionLog(status=SessionLog.START)))
+            self._hold(Record(step=purge_step + 1, session_log=SessionLog(status=SessionLog.START)))
+        self._has_settings = bool(settings)
         if settings:
-            self._add(Event(step=purge_step or 0, summary=Summary(value=[_table(settings)])))
+            values = [_table(settings), *hparams.start(settings, TAGS["score"])]
+            self._hold(Record(step=self._steps, summary=Summary(value=values)))
+
+    @property
+    def lost(self) -> int:
+        return self._file.lost
 
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+        self._steps = snapshot.steps
         numbers = snapshot.numbers()
         values = {tag: float(numbers[name]) for name, tag in TAGS.items()}
         shown = [
@@ -91,14 +116,30 @@ class TensorBoardSink(Sink):
             for tag, x in values.items()
             if not math.isnan(x)
         ]
-        self._add(Event(step=snapshot.steps, summary=Summary(value=shown)))
+        self._hold(Record(step=snapshot.steps, summary=Summary(value=shown)))
+        self._file.flush()
+
+    def event(self, event: Event) -> None:
+        if event.kind == "stop" and self._has_settings:
+            self._hold(Record(step=self._steps, summary=Summary(value=[hparams.end(outcome(event))])))
+            self._file.flush()
+
+    def sync(self) -> None:
+        self._file.sync()
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
 
-    def _add(self, event: Event) -> None:
-        event.wall_time = time.time()
-        self._writer.add_event(event)
+    def _hold(self, record: Record) -> None:
+        record.wall_time = time.time()
+        self._records.write(record.SerializeToString())
+
+
+class _Held:
+    """Gives the framed records of a `RecordWriter` to a file, one entry each."""
+
+    def __init__(self, file: AppendFile) -> None:
+        self.write = file.hold
 
 
 def _table(settings: Mapping[str, Any]) -> Summary.Value:

@@ -22,7 +22,7 @@ def write_id(run: RunFacts, tracker: str, run_id: str) -> None:
 
 @contextlib.contextmanager
 def as_os_error() -> Iterator[None]:
-    """Turns whatever a tracker raises into an OSError, on which the server drops the sink and continues the run."""
+    """Turns whatever a tracker raises into an OSError, on which the reporter drops the sink and the run continues."""
     try:
         yield
     except OSError:

@@ -17,6 +17,9 @@ from ga3c.metrics.stats import Episode, Snapshot
 class WandbSink(Sink):
     """Logs every snapshot at its agent steps, and the last event of each kind in the summary."""
 
+    name = "wandb"
+    retries = False
+
     def __init__(self, run: RunFacts) -> None:
         wandb: Any = importlib.import_module("wandb")
         run_id = read_id(run, "wandb") or secrets.token_hex(4)
