@@ -149,12 +149,12 @@ class Folders(RuleBasedStateMachine):
         sink.close()
 
     def _record(self, sink: CsvSink, steps: int) -> None:
-        sink.write(make_snapshot(steps), [])
+        sink.write(make_snapshot(steps, seconds=steps / 10), [])
         self.rows.append(steps)
 
     def _save(self, steps: int, state: dict[str, Tensor]) -> None:
         self.weights[steps] = state
-        one = Checkpoint(state, Counters(steps=steps), 1.0, 2.0, to_toml(self.config))
+        one = Checkpoint(state, Counters(steps=steps, seconds=steps / 10), 1.0, 2.0, to_toml(self.config))
         checkpoint.save(checkpoint.path_for(self.folder.checkpoints, steps), one)
         checkpoint.prune(self.folder.checkpoints, 3)
 
