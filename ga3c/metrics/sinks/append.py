@@ -66,7 +66,10 @@ class AppendFile:
 
     def close(self) -> None:
         """Tries once more to write what is held back. Nobody reads a part of an entry as a whole one."""
+        if self._fd < 0:
+            return
         try:
             self.flush()
         finally:
             os.close(self._fd)
+            self._fd = -1
