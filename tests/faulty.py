@@ -37,6 +37,12 @@ class Huge(Raises):
 
     observation_space = spaces.Box(0, 255, (4000, 4000, 3), np.uint8)  # type: ignore[assignment]
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros((4000, 4000, 3), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros((4000, 4000, 3), np.uint8), 0.0, False, False, {}
+
 
 for name, maker in (("Raises", Raises), ("Text", Text), ("Huge", Huge)):
     gym.register(f"{name}-v0", entry_point=maker)

@@ -170,7 +170,7 @@ def layout_of(env_id: str, space: spaces.Space[Any]) -> Layout:
     size = spaces.flatdim(space)
     if size > LONGEST_VECTOR:
         raise UserError(f"{env_id} has observations of {size} numbers; at most {LONGEST_VECTOR} are supported.")
-    return Layout.vector(size, tuple(_byte_ranges(space)))
+    return Layout.vector(size, byte_ranges=tuple(_byte_ranges(space)))
 
 
 def _byte_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[ByteRange]:

@@ -61,9 +61,9 @@ class Layout:
         )
 
     @staticmethod
-    def vector(size: int, byte_ranges: tuple[ByteRange, ...] = ()) -> "Layout":
+    def vector(*shape: int, byte_ranges: tuple[ByteRange, ...] = ()) -> "Layout":
         """A vector of floats [D]."""
-        part = Part(name="vector", shape=(size,), dtype="float32", scaling="none", byte_ranges=byte_ranges)
+        part = Part(name="vector", shape=shape, dtype="float32", scaling="none", byte_ranges=byte_ranges)
         return Layout((part,))
 
     @property
