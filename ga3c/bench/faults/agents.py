@@ -1,6 +1,8 @@
 """Faults of agent processes: one after the other in a run that trains, whose every transition is checked."""
 
+import contextlib
 import dataclasses
+import importlib
 import os
 import random
 import signal
@@ -46,7 +48,8 @@ def config_for(seed: int, workers: int = 3) -> Config:
     run = dataclasses.replace(config.run, minutes=0.0)
     engine = config.engine
     if any(field.name == "step_timeout" for field in dataclasses.fields(engine)):
-        engine = dataclasses.replace(engine, **{"step_timeout": STEP_TIMEOUT})
+        more: dict[str, Any] = {"step_timeout": STEP_TIMEOUT}
+        engine = dataclasses.replace(engine, **more)
     return dataclasses.replace(config, run=run, engine=engine)
 
 
@@ -99,7 +102,7 @@ class Injector:
         pid, told = self._system.pids()[worker], len(self._watch.restarts)
         limit = _HANG + _STARTS * self._starting + (STEP_TIMEOUT if kind == "hang" else 0.0)
         deadline = time.monotonic() + limit
-        if not self._do(kind, worker, pid, chance, deadline):
+        if not self._do(kind, pid, chance, deadline):
             return [f"process {worker} made no step within {limit:.0f} s, so the fault could not be done"]
         now_ns = time.monotonic_ns()
         broken = []
@@ -114,21 +117,13 @@ class Injector:
             broken.append(f"a thread failed: {self._system.stats.failure.strip().splitlines()[-1]}")
         return broken
 
-    def _do(self, kind: str, worker: int, pid: int, chance: random.Random, deadline: float) -> bool:
+    def _do(self, kind: str, pid: int, chance: random.Random, deadline: float) -> bool:
         """Does the fault. Returns False where no environment took it."""
         time.sleep(chance.uniform(0.0, 0.1))
-        if kind in SIGNALS:
-            os.kill(pid, SIGNALS[kind])
-        elif kind == "stop":
-            os.kill(pid, signal.SIGSTOP)
-            time.sleep(chance.uniform(0.05, 0.5))
-            os.kill(pid, signal.SIGCONT)
-        else:
-            self._control.order(pid, kind, chance.uniform(0.05, 0.6))
-            taken = self._until(self._control.is_taken, deadline - time.monotonic())
-            self._control.withdraw()
-            return taken
-        return True
+        strike(kind, pid, chance, self._control)
+        taken = self._until(self._control.is_taken, deadline - time.monotonic())
+        self._control.withdraw()
+        return taken
 
     def _untold(self, kind: str, worker: int, told: int, deadline: float) -> list[str]:
         """What people should have read about the end of a process."""
@@ -160,10 +155,23 @@ class Injector:
         return True
 
 
+def strike(kind: str, pid: int, chance: random.Random, control: Control | None) -> None:
+    """Does a fault to a process, or orders it of its environments."""
+    if kind in SIGNALS:
+        os.kill(pid, SIGNALS[kind])
+    elif kind == "stop":
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(chance.uniform(0.05, 0.5))
+        os.kill(pid, signal.SIGCONT)
+    elif control is not None:
+        control.order(pid, kind, chance.uniform(0.05, 0.6))
+
+
 def run(folder: str, control: str, seed: int, faults: list[tuple[str, str]], report: str) -> None:
     """In a process of its own: trains, does the faults (kind and source of chance), and writes what broke, by fault and
     in the end."""
     config = config_for(seed)
+    _restart_at_once()
     one = session.begin(config, Path(folder))
     watch, system = Watch(), one.server.system
     assert isinstance(system, Ga3c)
@@ -186,6 +194,13 @@ def run(folder: str, control: str, seed: int, faults: list[tuple[str, str]], rep
     thread.start()
     one.train(watch)
     thread.join()
+
+
+def _restart_at_once() -> None:
+    """A process that fails often is restarted later and later, which would only make the machine wait."""
+    with contextlib.suppress(ImportError):
+        watch = importlib.import_module("ga3c.run.watch")
+        setattr(watch, "restart_delay", lambda failures, started: 0.0)  # noqa: B010
 
 
 def _inject(injector: Injector, faults: list[tuple[str, str]], found: dict[str, Any]) -> None:

@@ -112,31 +112,30 @@ def _check_told(case: Case, ended: Ended, hit: list[str], files: list[Path], wha
 
 
 def _check_kept(case: Case, ended: Ended, before: dict[str, bytes], damaged: dict[str, bytes]) -> None:
-    """Lines that the damage left whole are still there: up to the checkpoint in their own file, later ones at least
-    aside. Lines that it did not leave whole may go, but not in silence."""
+    """Lines that the damage left whole are still there: up to the checkpoint in their own file and in order, later ones
+    at least aside. Where the record up to the checkpoint is no longer whole, that is said."""
     limit = ended.testimony.resumed[-1] if ended.testimony.resumed else -1
-    everything = [line for path in case.folder.rglob("*") if path.is_file() for line in path.read_bytes().splitlines()]
-    anywhere = set(everything)
+    anywhere = {line for path in case.folder.rglob("*") if path.is_file() for line in path.read_bytes().splitlines()}
     for name in ("metrics.csv", "episodes.csv", "tuning.csv", "events.jsonl"):
         if name not in before:
             continue
-        original, left = before[name].splitlines(), set(damaged.get(name, b"").splitlines())
-        path = case.folder / name
+        header, *original = before[name].splitlines()
+        if name == "events.jsonl":
+            original.insert(0, header)
+        left, path = set(damaged.get(name, b"").splitlines()), case.folder / name
         now = path.read_bytes().splitlines() if path.is_file() else []
-        whole = [line for line in original[name != "events.jsonl" :] if line in left]
-        counted = [line for line in whole if name == "events.jsonl" or _steps(original[0], line) <= limit]
-        missing = [line for line in counted if line not in set(now)]
+        whole = [line for line in original if line in left]
         lost = [line for line in whole if line not in anywhere]
         case.check(not lost, f"{len(lost)} whole lines of {name} are gone")
-        if missing or (name in damaged and len(whole) < len(original) - (name != "events.jsonl")):
-            case.check(says(ended, name), f"{name} lost lines in silence")
         kept = [line for line in now if line in set(whole)]
-        case.check(len(kept) == len(set(kept)) or name == "tuning.csv", f"{name} has lines twice")
-        case.check(kept == [line for line in whole if line in set(now)], f"{name} is out of order")
-    if limit >= 0:
-        rows = truths.read_rows(case.folder / "metrics.csv")[-len(ended.testimony.rows) :]
-        if text := truths.differs(rows, ended.testimony.rows, "metrics.csv"):
-            case.broken.append(f"the resumed run: {text}")
+        case.check(kept == [line for line in whole if line in set(now)], f"{name} has lines twice or out of order")
+        if name in truths.TABLES:
+            counted = [line for line in original if _steps(header, line) <= limit]
+            missing = sum(line not in set(now) for line in counted)
+            case.check(not missing or says(ended, name), f"{name} lacks {missing} rows, and nothing was said")
+    rows = truths.read_rows(case.folder / "metrics.csv")[-len(ended.testimony.rows) :]
+    if text := truths.differs(rows, ended.testimony.rows, "metrics.csv"):
+        case.broken.append(f"the resumed run: {text}")
 
 
 def _steps(header: bytes, line: bytes) -> float:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ga3c.bench.faults import clockwork, damage, runs
 from ga3c.bench.faults import truth as truths
@@ -127,7 +128,9 @@ def _session(case: Case, group: Group) -> list[Verdict]:
         variables={clockwork.CONTROL: str(case.work / "control")},
     )  # fmt: skip
     ended = case.bed.zygote.run(job, 60.0 + 2 * _PATIENCE * len(group))
-    found = json.loads(report.read_text()) if report.exists() else {"faults": [], "end": ["the run ended early"]}
+    found: dict[str, Any] = {"faults": [], "end": ["the run ended early"]}
+    if report.exists():
+        found = json.loads(report.read_text())
     case.broken += found["end"]
     case.check(ended.code == 0, f"the run ended with {ended.code}: {ended.output[-300:]!r}")
     case.look_at(ended, "the run")

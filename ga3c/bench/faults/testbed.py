@@ -157,24 +157,10 @@ class Case:
     def check_files(self, what: str) -> None:
         changed = truths.config_differs(self.folder, self.truth)
         self.check(not changed, f"{what}: config.toml holds other settings: {', '.join(changed)}")
-        hidden = [path.name for path in self.folder.rglob(".*") if path.name != ".lock"]
+        hidden = [path.name for path in (self.folder / "checkpoints").glob(".*")]
         self.check(not hidden, f"{what}: {', '.join(hidden)} was left behind")
         newest = truths.checkpoints(self.folder)[-1:]
         self.check(bool(newest), f"{what}: there is no checkpoint")
-
-    def resume(self) -> Ended:
-        """Resumes the run after the fault, which must go to its end. Older checkpoints are used only if that is
-        said."""
-        files = truths.checkpoints(self.folder)
-        ended = self.run("resume")
-        self.check(ended.code == 0, f"the run does not resume: {_last(ended.output)}")
-        if ended.code == 0 and ended.testimony.resumed and files:
-            newest, used = files[-1], ended.testimony.resumed[-1]
-            self.check(
-                used == truths.steps_of(newest) or says(ended, newest.name),
-                f"the run resumed from step {used} instead of {newest.name} in silence",
-            )
-        return ended
 
 
 def says(ended: Ended, *words: str) -> bool:

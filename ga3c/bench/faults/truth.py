@@ -36,8 +36,10 @@ class Truth:
     def add(self, life: Testimony) -> None:
         """Takes what a process recorded. Rows after the checkpoint that it resumed from are gone."""
         if life.resumed:
+            # A table has six digits of a time.
+            most = {"metrics.csv": life.resumed_at[0] * (1 + 1e-5), "episodes.csv": life.resumed_at[1]}
             for name, rows in self.rows.items():
-                self.rows[name] = [row for row in rows if row[0] <= life.resumed[-1]]
+                self.rows[name] = [row for row in rows if row[0] <= life.resumed[-1] and row[1] <= most[name]]
         self.rows["metrics.csv"] += life.rows
         self.rows["episodes.csv"] += life.episodes
         for steps, saved in life.saved:

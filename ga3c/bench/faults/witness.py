@@ -4,6 +4,7 @@ loaded, noted outside of its run folder as they happen."""
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,17 +50,20 @@ def install(path: Path) -> None:
     from ga3c.run import checkpoint, reporter, server, session, trained
 
     sink = WitnessSink(path)
-    make, load, build, hold = (
-        reporter.Reporter.__init__, Model.load, session.build, trained.Trained.__init__,
-    )  # fmt: skip
+    make, build, hold = reporter.Reporter.__init__, session.build, trained.Trained.__init__
     resume, save = Stats.resume, checkpoint.save
 
     def make_reporter(self: Any, sinks: Sequence[Sink] = (), *args: Any, **more: Any) -> None:
         make(self, [*sinks, sink] if sinks else sinks, *args, **more)
 
-    def load_model(self: Any, tensors: dict[str, Tensor], *args: Any, **more: Any) -> Any:
-        sink.note(loaded=digests(tensors))
-        return load(self, tensors, *args, **more)
+    def hook_load(name: str) -> None:
+        load = getattr(Model, name)
+
+        def load_model(self: Any, tensors: dict[str, Tensor], *args: Any, **more: Any) -> Any:
+            sink.note(loaded=digests(tensors))
+            return load(self, tensors, *args, **more)
+
+        setattr(Model, name, load_model)
 
     def build_server(config: Any, *args: Any, **more: Any) -> Any:
         sink.note(config=dataclasses.asdict(config))
@@ -70,7 +74,7 @@ def install(path: Path) -> None:
         hold(self, config, *args, **more)
 
     def resume_stats(self: Any, counters: Any, *args: Any, **more: Any) -> None:
-        sink.note(resumed=counters.steps)
+        sink.note(resumed=[counters.steps, counters.seconds, counters.episodes])
         resume(self, counters, *args, **more)
 
     def save_checkpoint(at: Path, saved: Any, *args: Any, **more: Any) -> None:
@@ -78,11 +82,14 @@ def install(path: Path) -> None:
         save(at, saved, *args, **more)
 
     for owner, name, hooked in (
-        (reporter.Reporter, "__init__", make_reporter), (Model, "load", load_model), (session, "build", build_server),
+        (reporter.Reporter, "__init__", make_reporter), (session, "build", build_server),
         (trained.Trained, "__init__", hold_trained), (Stats, "resume", resume_stats),
         (checkpoint, "save", save_checkpoint),
     ):  # fmt: skip
         setattr(owner, name, hooked)
+    for name in ("load", "load_weights"):
+        if hasattr(Model, name):
+            hook_load(name)
     for name in ("_RECORD_SECONDS", "_TICK_SECONDS"):
         setattr(server, name, RECORD_SECONDS / (1 if name == "_RECORD_SECONDS" else 5))
 
@@ -100,6 +107,8 @@ class Testimony:
     loaded: list[dict[str, str]] = field(default_factory=list)
     resumed: list[int] = field(default_factory=list)
     """The steps at which it resumed."""
+    resumed_at: tuple[float, int] = (math.inf, 0)
+    """The seconds and episodes at which it resumed last."""
     configs: list[dict[str, Any]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     """What people were told by events."""
@@ -119,7 +128,9 @@ def read(path: Path) -> Testimony:
         if "saved" in note:
             found.saved.append((note["steps"], note["saved"]))
         if "resumed" in note:
-            found.resumed.append(note["resumed"])
+            steps, seconds, episodes = note["resumed"]
+            found.resumed.append(steps)
+            found.resumed_at = seconds, episodes
         if "loaded" in note:
             found.loaded.append(note["loaded"])
         if "config" in note:
