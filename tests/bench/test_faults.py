@@ -285,7 +285,7 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ({"act": "kill", "at": 6, "when": "half"}, -9, 1, ""),
         ({"act": "kill", "at": 8, "when": "after"}, -9, 2, ""),
         ({"act": "full", "at": 2, "events": 1}, 0, 3, "refused 28"),
-        ({"act": "read-only", "at": 4, "events": 2}, 0, 3, "refused 30"),
+        ({"act": "read-only", "at": 4, "events": 2}, 0, 2, "refused 30"),
         ({"act": "slow", "at": 1, "events": 2, "seconds": 0.01}, 0, 4, ""),
     ],
 )

@@ -22,7 +22,7 @@ SMALL = (
     "--agents", "4", "--workers", "1", "--predictors", "1", "--trainers", "1", "--device", "cpu",
     "--checkpoint-seconds", "0.2", "--ui", "plain", "--log", "csv",
 )  # fmt: skip
-_BASE = ("--steps", "6000", "--tune", "on", "--tune-seconds", "0.3", "--max-agents", "4")
+_BASE = ("--steps", "4000", "--tune", "on", "--tune-seconds", "0.3", "--max-agents", "4")
 MORE_STEPS = 800
 """Steps that a run is resumed for."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ga3c.agents.worker import die_with_parent
 from ga3c.bench.faults import layer, witness
 
 TOKEN = "GA3C_FAULTS_TOKEN"
@@ -118,6 +119,7 @@ def main() -> None:
     """Forks a process for each job on standard input, and prints its id and then its exit code."""
     for name in ("ga3c.cli", "ga3c.api", "ga3c.bench.faults.agents", "gymnasium.envs.classic_control"):
         importlib.import_module(name)
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     jobs = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -135,6 +137,7 @@ def main() -> None:
 def _become(job: dict[str, Any]) -> None:
     """In the new process: does the job and exits."""
     os.setsid()
+    die_with_parent()
     folder = Path(job["folder"])
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     standard = os.open(job["stdout"], os.O_WRONLY) if job["stdout"] else output
@@ -155,8 +158,6 @@ def _work(job: dict[str, Any]) -> int:
         module, _, name = job["function"].partition(":")
         getattr(importlib.import_module(module), name)(**job["arguments"])
         return 0
-    from ga3c import cli
-
     sys.argv = ["ga3c", *job["words"]]
-    cli.run()
+    importlib.import_module("ga3c.cli").run()
     return 0
