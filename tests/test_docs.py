@@ -64,3 +64,13 @@ def test_architecture_names_files_that_exist() -> None:
     missing = [name for name in named if not (ROOT / "ga3c" / name).exists() and not (ROOT / name).exists()]
     assert len(named) > 30
     assert not missing
+
+
+def test_every_test_that_the_promises_name_exists() -> None:
+    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", text)
+    assert named
+    for file, name in named:
+        path = ROOT / "tests" / file
+        assert path.is_file(), file
+        assert not name or f"def {name}(" in path.read_text(encoding="utf-8"), f"{file}::{name}"

@@ -26,8 +26,9 @@ BENCHMARKS = {
     "latency": "the paper's latency: the wait for a prediction, the time of an update, and its overhead",
     "tuning": "how close the tuner comes to the best of a fixed sweep in the same run",
     "soak": "random numbers of agents, predictors and trainers for an hour: nothing lost or stuck, no growing memory",
+    "faults": "hundreds of faults against real runs: killed, crashed, damaged, disk full, power cut; nothing may break",
 }
-"""The benchmarks by name, which is also the name of the module, and what each measures."""
+"""The benchmarks by name, which is also the name of the module or package, and what each measures."""
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -1,4 +1,5 @@
-"""What must hold for a run whose numbers changed: nothing lost, nothing twice, nothing stuck, and no growing memory."""
+"""What must hold for a run whose numbers changed or whose processes were killed: nothing lost, nothing twice, nothing
+stuck, and no growing memory, descriptors, threads or processes."""
 
 import math
 import statistics
@@ -10,12 +11,22 @@ from ga3c.bench import live
 from ga3c.bench.live import LiveRun
 from ga3c.config import Config
 from ga3c.engine.ga3c import Ga3c
+from ga3c.metrics.stats import Snapshot
 from ga3c.tune.tuner import Setting
 
 _PATIENCE = 180.0
 """Seconds within which every agent and thread must have worked; other processes may use the cores meanwhile."""
-_GROWTH, _GROWTH_MB = 0.02, 16.0
-"""Memory is flat if it grows by at most this share plus this many MB from the second quarter to the last."""
+_FLAT = {
+    "rss_server_mb": ("memory of the server is", " MB", 0.02, 16.0),
+    "rss_agents_mb": ("memory of the agent processes is", " MB", 0.02, 16.0),
+    "descriptors": ("open files of the server are", "", 0.0, 2.0),
+    "threads": ("threads of the server are", "", 0.0, 2.0),
+    "processes": ("processes are", "", 0.0, 0.0),
+}
+"""By column: what it is, its unit, and the share plus the amount by which it may grow from the second quarter to the
+last and still counts as flat."""
+_MANY = 200
+"""Samples of a quarter that even out the restarts of agent processes."""
 
 Sample = dict[str, float]
 
@@ -60,24 +71,36 @@ def find_stuck(run: LiveRun, episodes: Callable[[int], None]) -> str:
     )
 
 
-def conserved(run: LiveRun, config: Config, episodes: Episodes) -> list[Check]:
-    """Ends acting, lets trainers use the rollouts that wait, and counts: nothing may be missing or counted twice."""
-    system, learn = run.system, config.learn
+def conserved(
+    system: Ga3c, config: Config, look: Callable[[], Snapshot], episodes: Episodes, restarts: int = 0
+) -> list[Check]:
+    """Ends acting, lets trainers use the rollouts that wait, and counts: nothing may be missing or counted twice.
+
+    `look` takes a snapshot, whose episodes `episodes` has counted. Of each of the `restarts` of agent processes, one
+    request of each of its groups may be lost, and one step of each of its agents is a place-holder."""
+    learn = config.learn
     queue, slots, groups = system.training_queue, system.pool.slots, len(system.pool.groups)
+    of_process = math.ceil(groups / max(1, len(system.pids()))), math.ceil(config.engine.room / len(system.pids()))
+    lost_requests, lost_steps = restarts * of_process[0], restarts * of_process[1]
+
+    def unanswered() -> int:
+        return int(slots.asked.sum()) - sum(system.pool.queue.answered) - groups
+
     system.finish_acting()
     _until(lambda: len(queue) < learn.batch_rollouts and _updates(system, config) == system.model.version)
-    _until(lambda: int(slots.asked.sum()) == sum(system.pool.queue.answered) + groups)
-    now = run.let_pass(0.0, episodes)
+    _until(lambda: 0 <= unanswered() <= lost_requests)
+    now = look()
     asked, answered = int(slots.asked.sum()), sum(system.pool.queue.answered)
     kept = sum(trainer.kept for trainer in system.trainers)
     held = system.store.free + config.engine.room + len(queue) + kept
-    room = config.engine.room * (learn.rollout + 1) + now.episodes
+    room = config.engine.room * (learn.rollout + 1) + now.episodes + lost_steps
     apart = abs(queue.came * learn.rollout - now.steps)
+    lost = f" + {unanswered()} of processes that ended" if restarts else ""
     return [
         Check(
             "requests: asked = answered + one for each waiting group",
-            asked == answered + groups,
-            f"{asked:,} = {answered:,} + {groups}",
+            0 <= unanswered() <= lost_requests,
+            f"{asked:,} = {answered:,} + {groups}{lost}",
         ),
         Check(
             "rollouts: made = trained on + waiting",
@@ -118,15 +141,17 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def flat(rows: Sequence[Sample]) -> list[Check]:
-    """Whether memory in the last quarter is as in the second. In the first, threads still allocate for their first
-    work."""
+    """Whether memory, descriptors, threads and processes in the last quarter are as in the second. In the first,
+    threads still allocate for their first work."""
     checks = []
     quarter = len(rows) // 4
-    for name, whose in (("rss_server_mb", "the server"), ("rss_agents_mb", "the agent processes")):
-        parts = [[row[name] for row in rows[n * quarter : (n + 1) * quarter]] for n in (1, 3)]
+    for name, (whose, unit, share, more) in _FLAT.items():
+        parts = [[row.get(name, math.nan) for row in rows[n * quarter : (n + 1) * quarter]] for n in (1, 3)]
         if not all(parts) or any(math.isnan(value) for part in parts for value in part):
             continue
+        if name == "rss_agents_mb" and rows[-1].get("restarts") and quarter < _MANY:
+            continue  # the memory of a process that has just been started tells nothing
         before, after = map(statistics.median, parts)
-        holds = after <= before * (1 + _GROWTH) + _GROWTH_MB
-        checks.append(Check(f"memory of {whose} is flat", holds, f"{before:,.0f} MB, then {after:,.0f} MB"))
+        holds = after <= before * (1 + share) + more
+        checks.append(Check(f"{whose} flat", holds, f"{before:,.0f}{unit}, then {after:,.0f}{unit}"))
     return checks

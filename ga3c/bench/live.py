@@ -57,10 +57,13 @@ def expected_start(config: Config) -> float:
 
 class LiveRun:
     """A run that trains while its numbers change. A process that fails ends it, since a restart would distort the
-    figures."""
+    figures; a run that `mends` restarts it."""
 
     def __init__(self, system: Ga3c, gpu: nvml.Gpu | None) -> None:
         self.system = system
+        self.mends = False
+        self.restarts = 0
+        """How many processes were restarted."""
         self._gpu = gpu
 
     def look(self, on_episode: OnEpisode = ignore_episode, after: float = TICK) -> Snapshot:
@@ -69,7 +72,11 @@ class LiveRun:
         if self.system.stats.failure:
             raise RunFailed(self.system.stats.failure)
         for failure in self.system.find_failed():
+            if self.mends:
+                continue
             raise RunFailed(f"Agent process {failure.worker} ended with {failure.exit_code}.\n{failure.last_words}")
+        if self.mends:
+            self.restarts += self.system.restart_failed()
         snapshot, ended = self.system.stats.snapshot()
         for episode in ended:
             on_episode(episode.length)
@@ -132,12 +139,13 @@ class LiveRun:
 
 
 @contextlib.contextmanager
-def running(config: Config) -> Iterator[LiveRun]:
-    """A run of GA3C with the config's numbers as maxima."""
+def running(config: Config, before_start: Callable[[Ga3c], None] = lambda system: None) -> Iterator[LiveRun]:
+    """A run of GA3C with the config's numbers as maxima. `before_start` may look at its parts before they work."""
     with training.temporary_server(harness.endless(config)) as server:
         system = server.system
         if not isinstance(system, Ga3c):
             raise ValueError("only GA3C's numbers can change")
+        before_start(system)
         try:
             system.start()
             system.stats.start_clock()

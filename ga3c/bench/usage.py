@@ -83,3 +83,38 @@ def _rss_mb(path: Path) -> float:
         return int(path.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
     except OSError:
         return math.nan
+
+
+def descriptors() -> float:
+    """How many files this process has open; NaN where the system has no /proc."""
+    return _entries(Path("/proc/self/fd"))
+
+
+def threads() -> float:
+    """How many threads this process has, those of libraries included; NaN where the system has no /proc."""
+    return _entries(Path("/proc/self/task"))
+
+
+def processes() -> float:
+    """How many processes descend from this one, those that have ended and were not waited for included."""
+    found, waiting = 0, [os.getpid()]
+    while waiting:
+        for task in _listed(Path(f"/proc/{waiting.pop()}/task")):
+            try:
+                children = [int(pid) for pid in (task / "children").read_text(encoding="ascii").split()]
+            except OSError:
+                continue
+            found += len(children)
+            waiting += children
+    return found if Path("/proc/self/task").exists() else math.nan
+
+
+def _entries(path: Path) -> float:
+    return len(_listed(path)) or math.nan
+
+
+def _listed(path: Path) -> list[Path]:
+    try:
+        return list(path.iterdir())
+    except OSError:
+        return []
