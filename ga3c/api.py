@@ -19,7 +19,7 @@ from ga3c.run.policy import Policy
 from ga3c.run.protocols import Protocol
 from ga3c.run.session import Run
 from ga3c.run.trained import ActionChoice, check_request
-from ga3c.view import terminal
+from ga3c.view import crowd, terminal
 
 Env = str | type | Callable[..., Any]
 """A Gymnasium id (or MODULE:ID), an environment class, or a function that makes an environment."""
@@ -54,6 +54,7 @@ def train(
         checked("preset", PresetName, preset)
         config = settings.resolve(envs.identify(env), preset, chosen, env_args=env_args)
         run = session.begin(config, Path(out) if out is not None else None)
+        crowd.note(config.engine.room)
         run.train(*terminal.sinks(ui, config, run.run_folder), callbacks=callbacks)
         return run
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ga3c import __version__, flags, interruption, machine, parsing
+from ga3c import __version__, flags, interruption, parsing
 from ga3c.arguments import (
     CompletionArguments,
     DoctorArguments,
@@ -28,13 +28,9 @@ from ga3c.arguments import (
     TrainArguments,
 )
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.metrics.text import count
 
 if TYPE_CHECKING:
     from ga3c.run.evaluate import Evaluation, Played
-
-_CROWD = 64
-"""Agents for each core above which more of them only wait."""
 
 # Commands import what they need when they run: torch takes seconds to import, and `ga3c --help` does not need it. Until
 # then a signal ends the process at once; after it, what was begun is cleaned up.
@@ -45,19 +41,7 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    _note_crowd(max(settings.get("agents", 0), settings.get("max_agents", 0)))
     api.train(args.env_id, preset=args.preset, out=args.out, ui=args.ui, **settings)
-
-
-def _note_crowd(agents: int) -> None:
-    """Says what so many agents cost, where they are more than the cores can have a use for."""
-    cores = machine.num_cores()
-    if agents > _CROWD * cores:
-        print(
-            f"ga3c: {agents:,} agents on {count(cores, 'core')} are more than {_CROWD} for each: every agent has an "
-            "environment in memory and waits for all others, so policy lag and memory grow, but hardly the speed.",
-            file=sys.stderr,
-        )
 
 
 def resume(arguments: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from ga3c.config import (
 )
 from ga3c.errors import UserError
 from ga3c.flags import spelled_out
+from ga3c.view import crowd
 
 SECTIONS: dict[str, type] = {
     "env": EnvConfig,
@@ -338,9 +339,11 @@ def test_more_agents_than_the_cores_have_a_use_for_are_noted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(machine, "num_cores", lambda: 2)
-    taken = tmp_path / "file"
-    taken.touch()
-    for agents, noted in ((5000, True), (128, False)):
-        assert cli.main(["train", "CartPole-v1", "--agents", str(agents), "--device", "cpu", "--out", str(taken)]) == 2
-        said = capsys.readouterr().err
-        assert ("5,000 agents on 2 cores are more than 64 for each" in said) == noted
+    crowd.note(128)
+    assert capsys.readouterr().err == ""
+    crowd.note(5000)
+    assert "5,000 agents on 2 cores are more than 64 for each" in capsys.readouterr().err
+    monkeypatch.setattr(crowd, "_CROWD", 1)
+    small = ["--agents", "4", "--workers", "1", "--steps", "50", "--device", "cpu", "--ui", "none"]
+    assert cli.main(["train", "CartPole-v1", *small, "--out", str(tmp_path / "run")]) == 0
+    assert "4 agents on 2 cores" in capsys.readouterr().err
