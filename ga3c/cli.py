@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ga3c import __version__, flags, interruption, parsing
-from ga3c.arguments import (
+from ga3c import __version__, flags, interruption
+from ga3c.errors import RunFailed, UserError, show_warnings_plainly
+from ga3c.flags import parsing
+from ga3c.flags.arguments import (
     CompletionArguments,
     DoctorArguments,
     EnvsArguments,
@@ -27,7 +29,6 @@ from ga3c.arguments import (
     ResumeArguments,
     TrainArguments,
 )
-from ga3c.errors import RunFailed, UserError, show_warnings_plainly
 
 if TYPE_CHECKING:
     from ga3c.run.evaluate import Evaluation, Played
@@ -127,7 +128,8 @@ def doctor(arguments: Sequence[str]) -> None:
 
 def completion(arguments: Sequence[str]) -> None:
     args = parsing.read(CompletionArguments, arguments, "ga3c completion")
-    from ga3c import bench, completion
+    from ga3c import bench
+    from ga3c.flags import completion
 
     kinds = {name: command.arguments for name, command in COMMANDS.items()}
     print(completion.script(args.shell, kinds, bench.BENCHMARKS))

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, cells, output, record, report, settings, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
 from ga3c.config import Config, DeviceName
 from ga3c.errors import UserError
+from ga3c.flags import parsing
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.csv import read_metrics

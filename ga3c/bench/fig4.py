@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import envs, machine, parsing
+from ga3c import envs, machine
 from ga3c.bench import arguments, cells, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.measurement import weighted
@@ -24,6 +24,7 @@ from ga3c.bench.series import Series
 from ga3c.bench.training import Budget
 from ga3c.config import Config, PresetName, RunConfig
 from ga3c.errors import UserError
+from ga3c.flags import parsing
 from ga3c.metrics.sinks import csv
 from ga3c.metrics.text import number
 from ga3c.run import protocols

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args
 import tyro
 from rich.console import Console
 
-from ga3c import envs, machine, parsing
+from ga3c import envs, machine
 from ga3c.bench import arguments, cells, lag_picture, outcome, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import SETTINGS, Book
@@ -23,6 +23,7 @@ from ga3c.bench.outcome import Outcome
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import START_UP
 from ga3c.config import Config, Correction, PresetName, RunConfig
+from ga3c.flags import parsing
 from ga3c.metrics.text import count, number
 from ga3c.run import protocols
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, get_args
 
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import cells, comparison, networks, report
 from ga3c.bench.comparison import ComparisonArguments, Measured
 from ga3c.config import GPU_SYSTEMS, NetConfig, NetName, SystemName
 from ga3c.engine import device
 from ga3c.errors import UserError
+from ga3c.flags import parsing
 from ga3c.metrics.text import number
 from ga3c.view import picture
 

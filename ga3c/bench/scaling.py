@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, networks, output, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
 from ga3c.config import Config, PresetName
 from ga3c.errors import RunFailed, UserError
+from ga3c.flags import parsing
 from ga3c.metrics.text import number
 from ga3c.view import picture
 

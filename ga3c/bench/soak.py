@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, live, output, record, report, settings, usage
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.conservation import Check, Episodes, Sample, conserved, find_stuck, flat
@@ -28,6 +28,7 @@ from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config, PresetName
 from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
+from ga3c.flags import parsing
 from ga3c.metrics.stats import Snapshot
 from ga3c.tune.tuner import Setting, Space
 from ga3c.view import picture

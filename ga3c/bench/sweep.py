@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, cells, live, networks, output, record, report, settings, training
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.ledger import Ledger
@@ -19,6 +19,7 @@ from ga3c.bench.measurement import Measurement
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.report import Plot, Result
 from ga3c.config import Config, Precision
+from ga3c.flags import parsing
 from ga3c.tune.tuner import Setting
 
 TOP = 3

@@ -12,10 +12,11 @@ from typing import Annotated, Any, NamedTuple
 import tyro
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, cells, comparison, networks, report
 from ga3c.bench.comparison import ComparisonArguments, Entry, Measured
 from ga3c.config import NetConfig, SystemName
+from ga3c.flags import parsing
 from ga3c.view import picture
 
 A3C: SystemName = "a3c-cpu"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, cells, live, output, record, report, settings
 from ga3c.bench.arguments import BenchArguments
 from ga3c.bench.live import LiveRun
@@ -18,6 +18,7 @@ from ga3c.bench.progress import PhaseBar
 from ga3c.bench.scaling import doubling
 from ga3c.bench.tuning_picture import plot
 from ga3c.config import Config, PresetName
+from ga3c.flags import parsing
 from ga3c.metrics.text import number
 from ga3c.tune import tuning
 from ga3c.tune.tuner import Setting, Space

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from ga3c import machine, parsing
+from ga3c import machine
 from ga3c.bench import arguments, output, record, report
 from ga3c.bench.faults import fault as faults
 from ga3c.bench.faults.fault import FAMILIES, Verdict
 from ga3c.bench.faults.runner import Machine, plan
 from ga3c.bench.progress import PhaseBar
 from ga3c.errors import UserError
+from ga3c.flags import parsing
 from ga3c.metrics.text import count as counted
 from ga3c.view import picture
 

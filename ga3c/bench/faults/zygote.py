@@ -159,5 +159,5 @@ def _work(job: dict[str, Any]) -> int:
         getattr(importlib.import_module(module), name)(**job["arguments"])
         return 0
     sys.argv = ["ga3c", *job["words"]]
-    importlib.import_module("ga3c.cli").run()
+    importlib.import_module("ga3c.__main__").run()
     return 0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ga3c import parsing
+from ga3c.flags import parsing
 
 Shell = Literal["bash", "zsh", "fish"]
 

@@ -4,7 +4,8 @@ import subprocess
 
 import pytest
 
-from ga3c import bench, cli, completion
+from ga3c import bench, cli
+from ga3c.flags import completion
 
 KINDS = {name: command.arguments for name, command in cli.COMMANDS.items()}
 PROPOSE = """

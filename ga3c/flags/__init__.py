@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, get_args
 
-from ga3c import parsing
 from ga3c.config import EngineConfig, PresetName, TuneName, setting_names
+from ga3c.flags import parsing
 
 
 class Settings(Protocol):

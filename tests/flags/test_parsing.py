@@ -3,8 +3,9 @@
 import pytest
 from runs import parse_train
 
-from ga3c import cli, parsing
+from ga3c import cli
 from ga3c.errors import UserError
+from ga3c.flags import parsing
 
 
 @pytest.mark.parametrize("text", ["1000000", "1_000_000", "1e6", "1E6", "1.0e6", "+1e6"])
