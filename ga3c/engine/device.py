@@ -53,12 +53,12 @@ def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> 
 def restored_settings() -> Iterator[None]:
     """Restores the settings of torch, and the environment variable, that a run inside the block changes.
 
-    Two things remain: the C library's way with freed memory, and whether denormal numbers are flushed to 0, which is a
-    setting of each thread (`Lane.active`)."""
+    One thing remains: the C library's way with freed memory."""
     cudnn = torch.backends.cudnn
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     tf32, benchmark = cudnn.allow_tf32, cudnn.benchmark
     generator = torch.get_rng_state()
+    flushes = sys.float_info.min / 2.0 == 0.0  # torch cannot be asked whether this thread flushes denormal numbers to 0
     initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     cuda_generators = torch.cuda.get_rng_state_all() if initialised else []
     compile_threads = os.environ.get(COMPILE_THREADS)
@@ -69,6 +69,7 @@ def restored_settings() -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
         cudnn.allow_tf32, cudnn.benchmark = tf32, benchmark
         torch.set_rng_state(generator)
+        torch.set_flush_denormal(flushes)
         if cuda_generators:
             torch.cuda.set_rng_state_all(cuda_generators)
         if compile_threads is None:

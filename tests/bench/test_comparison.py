@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import pytest
 from bench_support import MACHINE, NO_PLOT, measurement, printed, rows_of, table_cells
+from runs import is_guardian
 
 from ga3c import cli
 from ga3c.bench import cells, comparison, placements, table2
@@ -301,7 +302,8 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
 def children(pid: int) -> list[int]:
     """The agent processes of a run."""
     names = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for name in names for child in name.read_text().split()]
+    pids = [int(child) for name in names for child in name.read_text().split()]
+    return [pid for pid in pids if not is_guardian(pid)]
 
 
 @pytest.mark.parametrize(

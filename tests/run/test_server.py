@@ -20,6 +20,7 @@ from ga3c.metrics.sinks.status import read_status
 from ga3c.metrics.stats import Episode, Snapshot
 from ga3c.run import checkpoint, saver, session, settings
 from ga3c.run.checkpoint import Checkpoint
+from ga3c.run.watch import AgentWatch
 from ga3c.tune.tuner import Setting
 
 pytestmark = pytest.mark.timeout(120)
@@ -124,17 +125,19 @@ def test_a_thread_that_failed_is_told_of_before_the_checkpoint_that_failed_after
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, MemoryError, KeyboardInterrupt, SystemExit])
-def test_a_run_is_concluded_whatever_is_raised(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_run_is_concluded_whatever_is_raised(
+    tmp_path: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = begin(tmp_path, steps=10**9)
     server = run.server
-    check = server._check_agents
+    look = AgentWatch.look
 
-    def fail() -> None:
-        check()
+    def fail(watch: AgentWatch) -> RunFailed | None:
         if server.stats.steps > 100:
             raise error("a bug")
+        return look(watch)
 
-    server._check_agents = fail  # type: ignore[method-assign]
+    monkeypatch.setattr(AgentWatch, "look", fail)
     with pytest.raises(error, match="a bug"):
         run.train()
     assert server.system.pids() == []
@@ -186,7 +189,7 @@ def test_a_system_that_gives_no_more_threads_is_told_of_in_a_sentence(tmp_path: 
     system = run.server.system
     assert isinstance(system, Ga3c)
     system.trainers[-1].start = refuse  # type: ignore[method-assign]
-    with pytest.raises(RunFailed, match=r"another thread \(can't start new thread\); use fewer --predictors"):
+    with pytest.raises(RunFailed, match=r"refused a thread .*\(can't start new thread\); use fewer --predictors"):
         run.train()
     assert system.pids() == []
     assert not system.predictors[0].is_alive()
