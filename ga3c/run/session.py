@@ -22,7 +22,7 @@ from ga3c.errors import RunFailed, UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
-from ga3c.metrics.sinks.csv import read_columns, read_episodes, trim
+from ga3c.metrics.sinks.csv import read_columns, read_episodes, shortfall, trim
 from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
 from ga3c.run import limits, protocols, saved
 from ga3c.run.callbacks import CallbackSink
@@ -220,6 +220,8 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
     warnings = [*found.notices, *saved.set_damaged_aside(found, folder)]
     notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
     dropped = [*trim(path, counters.steps, counters.seconds), *tuning.trim(folder.tuning, counters.steps)]
+    if "csv" in log_names(config.run.log):
+        warnings += shortfall(path, counters)
     folder.write_config(config)
     server.notices += [*(("warning", text) for text in warnings), *(("note", text) for text in [*notes, *dropped])]
     return server

@@ -7,8 +7,8 @@ from disks import full_at
 from snapshots import make_episode, make_snapshot, make_unknown
 
 from ga3c.metrics import account
-from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, sample_episodes, trim
-from ga3c.metrics.stats import METRICS, Snapshot
+from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, sample_episodes, shortfall, trim
+from ga3c.metrics.stats import METRICS, Counters, Snapshot
 
 
 def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:
@@ -184,3 +184,18 @@ def test_a_sample_covers_all_episodes(tmp_path: Path) -> None:
     for most, every in ((10, 1), (9, 2), (5, 2), (4, 4), (1, 16)):
         sample, taken = sample_episodes(tmp_path, most)
         assert (taken, [episode.steps for episode in sample]) == (every, list(range(100, 1100, 100 * every)))
+
+
+def test_tables_that_end_before_the_checkpoint_are_told_of(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path)
+    sink.write(make_snapshot(500), [make_episode(1, 400), make_episode(2, 500)])
+    sink.close()
+    assert shortfall(tmp_path, Counters(steps=500, episodes=2)) == []
+    assert shortfall(tmp_path, Counters(steps=600, episodes=3)) == [
+        f"{tmp_path / 'metrics.csv'} ends at 500 steps, but the checkpoint is at 600: its later rows are lost.",
+        f"{tmp_path / 'episodes.csv'} ends at episode 2, but the checkpoint is at 3: its later rows are lost.",
+    ]
+    (tmp_path / "metrics.csv").write_bytes(b"")
+    (tmp_path / "episodes.csv").unlink()
+    assert len(shortfall(tmp_path, Counters(steps=500, episodes=2))) == 2
+    assert shortfall(tmp_path, Counters()) == []

@@ -13,7 +13,7 @@ from typing import Any
 
 from ga3c.metrics.rows import line, number
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import METRICS, Episode, Snapshot
+from ga3c.metrics.stats import METRICS, Counters, Episode, Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.thinning import Thinning, keeps_episode
 
@@ -67,6 +67,26 @@ def trim(folder: Path, steps: int, seconds: float = math.inf) -> list[str]:
     """Takes out the rows that a run wrote after the checkpoint at `steps` and `seconds` from which it resumes, and
     damaged rows; they are kept beside the files. Returns sentences for people about what was taken out."""
     return [*_metrics(folder).trim(steps, seconds), *_episodes(folder).trim(steps)]
+
+
+def shortfall(folder: Path, counters: Counters) -> list[str]:
+    """Sentences about tables that end before the checkpoint with these counters. The record is made durable before
+    each checkpoint, so rows that are missing there were lost afterwards."""
+    last = _metrics(folder).tail(1)
+    steps = int(last[0]["steps"]) if last else 0
+    told = []
+    if steps < counters.steps:
+        told.append(_ends_early(folder / "metrics.csv", f"{steps:,} steps", f"{counters.steps:,}"))
+    kept = next((number for number in range(counters.episodes, 0, -1) if keeps_episode(number)), 0)
+    episodes = read_episodes(folder, last=1)
+    number = episodes[0].number if episodes else 0
+    if number < kept:
+        told.append(_ends_early(folder / "episodes.csv", f"episode {number:,}", f"{counters.episodes:,}"))
+    return told
+
+
+def _ends_early(path: Path, end: str, wanted: str) -> str:
+    return f"{path} ends at {end}, but the checkpoint is at {wanted}: its later rows are lost."
 
 
 def damage(folder: Path) -> list[str]:
