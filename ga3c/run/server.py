@@ -60,6 +60,8 @@ class Server:
         """Why the run ended, once it has."""
         self.complete = False
         """Whether the run reached its limit."""
+        self.resumed = False
+        """Whether the run continues from a checkpoint."""
         self.notices: list[tuple[Kind, str]] = [("note", note) for note in notes]
         """Events that are told as soon as the run begins."""
         self._rules = rules
@@ -79,6 +81,7 @@ class Server:
 
     def resume(self, saved: Checkpoint, recent: Sequence[Episode]) -> None:
         """Continues from a checkpoint; `recent` are the last episodes before it. Call before `run`."""
+        self.resumed = True
         self.system.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
 
@@ -115,15 +118,23 @@ class Server:
         """From the first checkpoint to the decision to stop."""
         text = f"Training {self.config.env_id} in {self._folder.path}."
         about = {"env": self.config.env_id, "folder": str(self._folder.path), "pid": os.getpid()}
-        self._reporter.tell("start", text, **about, resumed=self.stats.steps > 0)
+        self._reporter.tell("start", text, **about, resumed=self.resumed)
         for kind, notice in self.notices:
             self._reporter.tell(kind, notice)
         self._start_clock()
-        self._tell_saved(self._saver.save_first(self._record()))  # the run can be resumed from its first moment
+        self._save_first(self._record())
         self._begun = True
         self.system.start()
         self._start_clock()
         self._supervise()
+
+    def _save_first(self, snapshot: Snapshot) -> None:
+        """A new run can be resumed from its first moment, or does not begin. A resumed one has a checkpoint already."""
+        if self.resumed:
+            self._save_or_retry(snapshot)
+        else:
+            self._reporter.sync()
+            self._tell_saved(self._saver.save_first(snapshot))
 
     def _start_clock(self) -> None:
         self._pauses.take()  # of before
@@ -138,7 +149,8 @@ class Server:
 
     def _supervise(self) -> None:
         now = time.monotonic()
-        next_record, self._next_checkpoint = now + _RECORD_SECONDS, now + self.config.run.checkpoint_seconds
+        next_record = now + _RECORD_SECONDS
+        self._next_checkpoint = min(self._next_checkpoint, now + self.config.run.checkpoint_seconds)
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)

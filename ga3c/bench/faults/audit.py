@@ -24,7 +24,13 @@ class Audit:
         self._discount = discount
         self._gather = store.gather
         self._lock = threading.Lock()
-        self._learned: list[Numbers] = []
+        self._next: dict[int, int] = {}
+        """By seed: how many of its first steps have come."""
+        self._early: dict[int, set[int]] = {}
+        """By seed: later steps that have come before those."""
+        self._twice = 0
+        self.count = 0
+        """Transitions that were learned from."""
         self.wrong = 0
         """Transitions that no environment made."""
         self.example = ""
@@ -43,29 +49,37 @@ class Audit:
         actions, rewards = rollouts.actions.numpy()[learn], rollouts.rewards.numpy()[learn]
         wrong = ~_right(before, after, actions, rewards, rollouts.discounts.numpy()[learn], self._discount)
         with self._lock:
-            self._learned.append(np.stack([_seeds(before), before[:, _STEPS]], axis=1))
+            right = before[~wrong]
+            for seed, step in zip(_seeds(right).tolist(), right[:, _STEPS].tolist(), strict=True):
+                self._note(int(seed), int(step))
+            self.count += len(before)
             self.wrong += int(wrong.sum())
             if wrong.any() and not self.example:
                 first = int(np.flatnonzero(wrong)[0])
                 self.example = f"{before[first]} to {after[first]}, action {actions[first]}, reward {rewards[first]}"
 
-    @property
-    def count(self) -> int:
-        """Transitions that were learned from."""
-        with self._lock:
-            return sum(map(len, self._learned))
+    def _note(self, seed: int, step: int) -> None:
+        """Steps of a life come about in order, so that little has to be remembered of a long run."""
+        expected, early = self._next.get(seed, 0), self._early.setdefault(seed, set())
+        if step < expected or step in early:
+            self._twice += 1
+            return
+        early.add(step)
+        while expected in early:
+            early.remove(expected)
+            expected += 1
+        self._next[seed] = expected
+        if not early:
+            del self._early[seed]
 
     def gaps(self) -> str:
         """Which steps of a life are missing or came twice; an empty text if none. Call it after the last update."""
         with self._lock:
-            learned = np.concatenate(self._learned or [np.zeros((0, 2))])
-        keys, counts = np.unique(learned, axis=0, return_counts=True)
-        if (counts > 1).any():
-            return f"{int((counts > 1).sum())} transitions were learned from twice"
-        for seed in np.unique(keys[:, 0]):
-            steps = np.sort(keys[keys[:, 0] == seed, 1])
-            if not np.array_equal(steps, np.arange(len(steps))):
-                return f"of the environment with seed {seed:.0f}, {int(steps[-1]) + 1 - len(steps)} steps are missing"
+            if self._twice:
+                return f"{self._twice} transitions were learned from twice"
+            for seed, early in self._early.items():
+                missing = max(early) + 1 - self._next.get(seed, 0) - len(early)
+                return f"of the environment with seed {seed}, {missing} steps are missing"
         return ""
 
 
