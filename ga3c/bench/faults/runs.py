@@ -14,6 +14,7 @@ from ga3c.bench.faults import truth as truths
 from ga3c.bench.faults import witness
 from ga3c.bench.faults.layer import Plan
 from ga3c.bench.faults.testbed import Case, says
+from ga3c.run.saver import RETRY_SECONDS
 
 _SPOKEN = {"full": "No space left", "read-only": "Read-only"}
 _LONG = 10**9
@@ -57,7 +58,8 @@ def disk(case: Case) -> None:
         str(case.folder), act, at=chance.randint(1, case.bed.events[name]),  # type: ignore[arg-type]
         events=events, seconds=chance.uniform(0.05, 0.5),
     )  # fmt: skip
-    ended = case.run(name, plan, steps=(3 if name == "train" else 1) * case.bed.limit_steps)
+    steps = (3 if name == "train" else 1) * case.bed.limit_steps
+    ended = case.run(name, plan, steps, RETRY_SECONDS)  # for which the last checkpoint is tried
     started, ended_by = bool(ended.testimony.rows), plan.at + events
     recovered = ended.events > ended_by
     case.check(

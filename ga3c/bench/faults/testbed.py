@@ -110,11 +110,12 @@ class Case:
         """Seconds after which a command hangs."""
         return HANG + _SLOWER * self.bed.seconds[name]
 
-    def run(self, name: str, plan: Plan | None = None, steps: int | None = None) -> Ended:
-        """Trains or resumes, and checks what must hold for any process. The record is checked by `check_run`."""
+    def run(self, name: str, plan: Plan | None = None, steps: int | None = None, patience: float = 0.0) -> Ended:
+        """Trains or resumes, and checks what must hold for any process. The record is checked by `check_run`. For
+        `patience` seconds more than other commands it may wait, as it says, before it counts as hanging."""
         if name == "resume" and not self.folder.exists():
             self.use_base()
-        ended = self.bed.zygote.run(self.job(*self.words(name, steps), plan=plan), self.limit(name))
+        ended = self.bed.zygote.run(self.job(*self.words(name, steps), plan=plan), self.limit(name) + patience)
         self.look_at(ended, f"`ga3c {name}`", killed=plan is not None and plan.act in ("kill", "power"))
         return ended
 
