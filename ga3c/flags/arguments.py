@@ -41,9 +41,9 @@ class ResumeArguments:
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
     steps: int | None = None
-    """A new limit of agent steps for the whole run."""
+    """A new limit of agent steps for the whole run; given alone, it is the only limit."""
     minutes: float | None = None
-    """A new limit of training minutes for the whole run."""
+    """A new limit of training minutes for the whole run; given alone, it is the only limit."""
     device: DeviceName | None = None
     """Continue on another device."""
     ui: Ui = "auto"
@@ -113,7 +113,7 @@ class PlotArguments:
     y: Annotated[str, tyro.conf.arg(metavar="COLUMN")] = "score"
     """score, entropy, pps, tps, lag or any other column of metrics.csv."""
     smooth: int = 1
-    """Rows of metrics.csv to average over, about a second each (1: none)."""
+    """Rows of metrics.csv to average over, each a second apart in the first hour (1: none)."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("plot.png")
     """The picture: .png, .svg or .pdf."""
     group: bool = True

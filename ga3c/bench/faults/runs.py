@@ -13,7 +13,7 @@ from pathlib import Path
 from ga3c.bench.faults import truth as truths
 from ga3c.bench.faults import witness
 from ga3c.bench.faults.layer import Plan
-from ga3c.bench.faults.testbed import Case, says
+from ga3c.bench.faults.testbed import MORE_STEPS, Case, says
 from ga3c.run.saver import RETRY_SECONDS
 
 _SPOKEN = {"full": "No space left", "read-only": "Read-only"}
@@ -58,7 +58,7 @@ def disk(case: Case) -> None:
         str(case.folder), act, at=chance.randint(1, case.bed.events[name]),  # type: ignore[arg-type]
         events=events, seconds=chance.uniform(0.05, 0.5),
     )  # fmt: skip
-    steps = (3 if name == "train" else 1) * case.bed.limit_steps
+    steps = 3 * MORE_STEPS if name == "train" else case.bed.limit_steps
     ended = case.run(name, plan, steps, RETRY_SECONDS)  # for which the last checkpoint is tried
     started, ended_by = bool(ended.testimony.rows), plan.at + events
     recovered = ended.events > ended_by
@@ -73,7 +73,7 @@ def disk(case: Case) -> None:
     else:
         case.truth.add(ended.testimony)
     if case.folder.exists():
-        _go_on(case, case.bed.limit_steps * 4)
+        _go_on(case)
 
 
 def output(case: Case) -> None:
@@ -98,8 +98,7 @@ def output(case: Case) -> None:
         case.check_run(ended)
     else:
         case.truth.add(ended.testimony)
-    newest = truths.checkpoints(case.folder)[-1:]
-    _go_on(case, (truths.steps_of(newest[0]) if newest else 0) + case.bed.limit_steps)
+    _go_on(case)
 
 
 def _begin(case: Case) -> str:
@@ -111,24 +110,21 @@ def _begin(case: Case) -> str:
     return "resume"
 
 
-def _go_on(case: Case, steps: int | None = None) -> None:
-    """After a fault: the run resumes, or starts again where it has no checkpoint yet, and goes to its end."""
+def _go_on(case: Case) -> None:
+    """After a fault: the run resumes, or starts again where it has no checkpoint yet, and goes some steps further."""
     files = truths.checkpoints(case.folder)
     if not files:
         if case.truth.checkpoints:
             # The first checkpoint was being written. Without one there is nothing to resume.
             case.truth = truths.Truth()
-        refused = case.run("resume", steps=steps)
+        refused = case.run("resume")
         case.check(refused.code == 2, f"a run without a checkpoint resumed with exit code {refused.code}")
         case.truth = truths.Truth()
         ended = case.run("train")
         case.check(ended.code == 0, f"the run does not start again: {ended.output[-200:]!r}")
     else:
-        ended = case.run("resume", steps=steps)
-        finished = ended.code == 2 and "is complete" in ended.output
-        case.check(ended.code == 0 or finished, f"the run does not resume: {ended.output[-200:]!r}")
-        if finished:
-            return
+        ended = case.run("resume", steps=truths.steps_of(files[-1]) + MORE_STEPS)
+        case.check(ended.code == 0, f"the run does not resume: {ended.output[-200:]!r}")
         if ended.testimony.resumed:
             newest, used = files[-1], ended.testimony.resumed[-1]
             case.check(
