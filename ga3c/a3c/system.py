@@ -93,7 +93,8 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
     left: Sequence[str] = ()
 
     def hurry(self) -> None:
-        """Nothing to do: `stop` waits for learners until its patience ends, and no longer."""
+        """Kills the learners that are processes; `stop` waits for threads until its patience ends, and no longer."""
+        self.kill_all()
 
     def still(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()

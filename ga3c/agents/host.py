@@ -66,6 +66,9 @@ class AgentHost(Supervised, Protocol):
     def playing(self) -> int:
         """How many agents play; the others pause."""
 
+    def kill_all(self) -> None:
+        """Kills every agent process at once. A signal handler may call it."""
+
     def play(self, agents: int) -> None:
         """Changes how many agents play."""
 

@@ -215,6 +215,11 @@ class Supervisor(ABC, Generic[C]):
         """Keeps logs within bounds, and returns the children whose logs had grown too long."""
         return [number for number, life in enumerate(list(self._lives)) if life.child.cut_log()]
 
+    def kill_all(self) -> None:
+        """Kills every child at once. It takes no lock, so a signal handler may call it at any moment."""
+        for life in list(self._lives):
+            life.child.kill_session()
+
     def pids(self) -> list[int]:
         """Process ids of the children; threads have none."""
         return [life.child.pid for life in self._lives if life.child.pid is not None]

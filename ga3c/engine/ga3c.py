@@ -263,8 +263,10 @@ class Ga3c:
         return []
 
     def hurry(self) -> None:
-        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+        """Kills the agent processes, and makes `stop` wait for no thread, also one under way. A signal handler may call
+        it."""
         self._hurried = True
+        self.pool.kill_all()
 
     def _close(self) -> None:
         """Closes what threads wait for, in a deterministic run between two turns."""

@@ -1,10 +1,8 @@
 """The server: starts a system, supervises it, records and saves its progress, and stops it."""
 
-import contextlib
 import functools
 import math
 import os
-import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -69,7 +67,7 @@ class Server:
         self._folder = folder
         self._reporter = Reporter()
         self._saver = Saver(folder, system.model, config)
-        self._interrupts = Interrupts(self.stop, self._hurry)
+        self._interrupts = Interrupts(self.stop, system.hurry)
         self._pauses = Pauses(self._interrupts.take_continued)
         self._next_checkpoint = math.inf
         self._refused = False
@@ -202,13 +200,6 @@ class Server:
             text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
             self._reporter.tell("warning", text)
 
-    def _hurry(self) -> None:
-        """Kills the agent processes and waits for nothing. A signal handler calls it, so it takes no lock."""
-        self.system.hurry()
-        for pid in self.system.pids():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
-
     # -- changes while the run goes on --------------------------------------------------------------------------------
 
     def _tune(self, snapshot: Snapshot) -> None:
@@ -225,6 +216,8 @@ class Server:
             self._reporter.tell("tuned", news, **self._tuning.accepted._asdict(), before=accepted._asdict())
 
     def _end_tuning(self, text: str) -> None:
+        assert self._tuning is not None
+        self._tuning.close()
         self._tuning = None
         self._reporter.tell("note", text)
 

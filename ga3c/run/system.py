@@ -38,7 +38,8 @@ class System(Supervised, Protocol):
         """Threads that had not ended when `stop` returned, by name."""
 
     def hurry(self) -> None:
-        """Makes `stop` wait for no thread, also one under way. A signal handler may call it."""
+        """Kills the agent processes, and makes `stop` wait for no thread, also one under way. A signal handler may call
+        it."""
 
     def still(self) -> AbstractContextManager[None]:
         """Within the context a deterministic run stands still between two turns, so that weights and counters belong
