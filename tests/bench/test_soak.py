@@ -19,6 +19,7 @@ from ga3c.errors import RunFailed
 
 pytestmark = pytest.mark.timeout(120)
 SMALL = ["--env", "CartPole-v1", "--device", "cpu", "--agents", "6", "--predictors", "3", "--trainers", "3"]
+CLOCKWORK = "ga3c.bench.faults.clockwork:Clockwork"
 
 
 def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +34,18 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(rows) == result["changes"] >= 5
     assert len({(row["agents"], row["predictors"], row["trainers"]) for row in rows}) >= 4
     assert NO_PLOT or (tmp_path / "soak.png").stat().st_size > 10_000
+
+
+def test_a_short_soak_with_faults_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every transition is checked. Memory is not: processes that were just restarted are smaller than older ones."""
+    monkeypatch.setattr(live, "_FIRST", 0.2)
+    words = ["bench", "soak", *SMALL, "--env", CLOCKWORK, "--faults", "--minutes", "0.08", "--every", "0.5"]
+    cli.main([*words, "--out", str(tmp_path), *NO_PLOT])
+    checks = json.loads((tmp_path / "soak.json").read_text())["checks"]
+    kept = [check for check in checks if "flat" not in check["what"]]
+    assert len(kept) == 9
+    assert [check for check in kept if not check["holds"]] == []
+    assert int(rows_of(tmp_path / "soak.csv")[-1]["restarts"]) > 0
 
 
 def test_who_is_stuck_is_told_and_what_is_missing_shows(
