@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ga3c.files import sync_folder
+from ga3c.metrics import seal
+from ga3c.metrics.seal import Mark
 
 MOST_HELD = 100_000
 """Rows that are held back while the file cannot be written; then the oldest are lost."""
@@ -35,6 +37,7 @@ class RowWriter:
         self._file = os.fdopen(os.open(path, flags, 0o666), "ab", buffering=0)
         self._end = os.fstat(self._file.fileno()).st_size
         """The bytes of whole rows; what the file has beyond is a torn row."""
+        self._digest = seal.read(path, self._end)
         with contextlib.suppress(OSError):  # the first `write` tries again, and tells
             self._flush()
 
@@ -53,6 +56,10 @@ class RowWriter:
         if not self._is_named:
             sync_folder(self.path.parent)
             self._is_named = True
+
+    def mark(self) -> Mark:
+        """The whole rows that are in the file, for its seal."""
+        return Mark(self._end, self._digest.hexdigest())
 
     def close(self) -> None:
         """Tries a last time to write what is held back."""
@@ -87,4 +94,5 @@ class RowWriter:
                     break
                 done -= len(row)
                 self._end += len(row)
+                self._digest.update(row)
                 self._written += 1

@@ -19,7 +19,7 @@ from ga3c.files import make_folder, read_file, replacing
 from ga3c.run import checkpoint
 
 _RECORDS = (
-    "metrics.csv", "episodes.csv", "tuning.csv", "events.jsonl", "status.json", "wandb.id", "mlflow.id",
+    "metrics.csv", "episodes.csv", "seal.json", "tuning.csv", "events.jsonl", "status.json", "wandb.id", "mlflow.id",
 )  # fmt: skip
 """Files that a run killed before its first checkpoint may have left, which a new run in its folder replaces."""
 

@@ -6,7 +6,7 @@ import pytest
 from disks import full_at
 from snapshots import make_episode, make_snapshot, make_unknown
 
-from ga3c.metrics import account
+from ga3c.metrics import account, seal
 from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, sample_episodes, shortfall, trim
 from ga3c.metrics.stats import METRICS, Counters, Snapshot
 
@@ -199,3 +199,26 @@ def test_tables_that_end_before_the_checkpoint_are_told_of(tmp_path: Path) -> No
     (tmp_path / "episodes.csv").unlink()
     assert len(shortfall(tmp_path, Counters(steps=500, episodes=2))) == 2
     assert shortfall(tmp_path, Counters()) == []
+
+
+def test_a_changed_digit_is_told_of(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path)
+    sink.write(make_snapshot(500, score=31.0), [make_episode(1, 400)])
+    sink.sync()
+    sink.write(make_snapshot(600, score=32.0), [])  # after the checkpoint, so not sealed
+    sink.close()
+    assert seal.check(tmp_path) == []
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(path.read_bytes().replace(b",32,", b",33,"))
+    assert seal.check(tmp_path) == []
+    path.write_bytes(path.read_bytes().replace(b",31,", b",30,"))
+    (told,) = seal.check(tmp_path)
+    assert told.startswith(f"{path} is not as it was written")
+    assert trim(tmp_path, 600) == [told]
+    assert seal.check(tmp_path) == [], "the seal is broken when the tables are changed"
+    sink = CsvSink(tmp_path)
+    sink.sync()
+    assert seal.check(tmp_path) == [], "what was there before is sealed again"
+    sink.close()
+    (tmp_path / "seal.json").write_text("[")
+    assert "seal.json is damaged" in seal.check(tmp_path)[0]

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 def cartpole() -> Config:
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     engine = dataclasses.replace(config.engine, device="cpu", agents=2, workers=1)
-    return dataclasses.replace(config, engine=engine, run=RunConfig(steps=5000))
+    return dataclasses.replace(config, engine=engine, run=RunConfig(steps=5000, log=""))  # it has no record
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ class Layer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.count = 0
-        self._left = plan.events
         self._folder = os.path.abspath(plan.folder)
         self._lock = threading.RLock()
         self._disk = Disk(Path(plan.folder), plan.model, plan.seed) if plan.act == "power" else None
@@ -67,7 +66,7 @@ class Layer:
             due = self.count == self.plan.at
             if due and self.plan.act == "kill" and self.plan.when != "after":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if self.count >= self.plan.at and self._left > 0:
+            if self.plan.at <= self.count < self.plan.at + self.plan.events:
                 self._disturb(kind)
             result = perform()
             if self._disk is not None:
@@ -86,13 +85,10 @@ class Layer:
         """Fails or delays an event while the disk is full, slow or read-only."""
         act = self.plan.act
         if act == "slow":
-            self._left -= 1
             time.sleep(self.plan.seconds)
         elif act == "full" and kind in ("write", "create", "mkdir"):
-            self._left -= 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif act == "read-only" and kind != "sync":
-            self._left -= 1
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ga3c.metrics import seal
 from ga3c.metrics.rows import line, number
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.stats import METRICS, Counters, Episode, Snapshot
@@ -23,6 +24,7 @@ class CsvSink(Sink):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         self._metrics = _metrics(folder).open()
         self._episodes = _episodes(folder).open()
         self._thinning = Thinning()
@@ -51,6 +53,7 @@ class CsvSink(Sink):
             all_of.callback(self._metrics.sync)
             all_of.callback(self._episodes.sync)
             all_of.callback(self._write_latest)
+        seal.write(self._folder, {table.path.name: table.mark() for table in (self._metrics, self._episodes)})
 
     def close(self) -> None:
         with contextlib.ExitStack() as all_of:
@@ -65,8 +68,11 @@ class CsvSink(Sink):
 
 def trim(folder: Path, steps: int, seconds: float = math.inf) -> list[str]:
     """Takes out the rows that a run wrote after the checkpoint at `steps` and `seconds` from which it resumes, and
-    damaged rows; they are kept beside the files. Returns sentences for people about what was taken out."""
-    return [*_metrics(folder).trim(steps, seconds), *_episodes(folder).trim(steps)]
+    damaged rows; they are kept beside the files. Returns sentences for people about what was taken out, and about rows
+    that have changed since they were written."""
+    changed = seal.check(folder)
+    seal.break_open(folder)
+    return [*changed, *_metrics(folder).trim(steps, seconds), *_episodes(folder).trim(steps)]
 
 
 def shortfall(folder: Path, counters: Counters) -> list[str]:
