@@ -51,6 +51,8 @@ class Layer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.count = 0
+        self.refused = 0
+        """Events that the disk refused because it was full or read-only."""
         self._folder = os.path.abspath(plan.folder)
         self._lock = threading.RLock()
         self._disk = Disk(Path(plan.folder), plan.model, plan.seed) if plan.act == "power" else None
@@ -87,8 +89,10 @@ class Layer:
         if act == "slow":
             time.sleep(self.plan.seconds)
         elif act == "full" and kind in ("write", "create", "mkdir"):
+            self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif act == "read-only" and kind != "sync":
+            self.refused += 1
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 

@@ -66,7 +66,7 @@ def disk(case: Case) -> None:
         ended.code == 0 or not started or not recovered,
         f"a disk that was {act} for {events} file events ended the run for good: {ended.output[-200:]!r}",
     )
-    if act in _SPOKEN and ended.events >= plan.at and not ended.hung:
+    if ended.refused and not ended.hung:
         case.check(says(ended, _SPOKEN[act]), f"nothing was said of the disk that was {act}")
     if ended.code == 0 and recovered:
         case.check_run(ended)

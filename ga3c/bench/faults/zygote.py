@@ -56,6 +56,8 @@ class Ended:
     testimony: witness.Testimony
     events: int
     """File events, where a layer counted them to the end."""
+    refused: int = 0
+    """Those of them that the disk refused."""
 
 
 class Zygote:
@@ -101,9 +103,9 @@ class Zygote:
         folder = Path(job.folder)
         output = (folder / "output").read_text(encoding="utf-8", errors="replace")
         count = folder / "events"
-        events = int(count.read_text()) if count.exists() else 0
+        events, refused = map(int, count.read_text().split()) if count.exists() else (0, 0)
         testimony = witness.read(folder / "witness")
-        return Ended(int(line), output, time.monotonic() - begin, hung, testimony, events)
+        return Ended(int(line), output, time.monotonic() - begin, hung, testimony, events, refused)
 
     def run(self, job: Job, limit: float) -> Ended:
         return self.wait(job, self.start(job), limit)
@@ -149,7 +151,7 @@ def _become(job: dict[str, Any]) -> None:
     witness.install(folder / "witness")
     if job["plan"]:
         watch = layer.install(layer.Plan(**job["plan"]))
-        atexit.register(lambda: (folder / "events").write_text(str(watch.count)))
+        atexit.register(lambda: (folder / "events").write_text(f"{watch.count} {watch.refused}"))
     sys.exit(_work(job))
 
 
