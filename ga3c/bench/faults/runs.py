@@ -60,7 +60,8 @@ def disk(case: Case) -> None:
     )  # fmt: skip
     steps = 3 * MORE_STEPS if name == "train" else case.bed.limit_steps
     ended = case.run(name, plan, steps, RETRY_SECONDS)  # for which the last checkpoint is tried
-    started, ended_by = bool(ended.testimony.rows), plan.at + events
+    steps_seen = {row[0] for row in ended.testimony.rows}
+    started, ended_by = len(steps_seen) > 1, plan.at + events  # before its first step a run may refuse to begin
     recovered = ended.events > ended_by
     case.check(
         ended.code == 0 or not started or not recovered,
