@@ -70,7 +70,7 @@ def test_an_evaluation_of_an_environment_that_raises_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = save_run(tmp_path / "run", Config(env_id="tests.faulty:Raises-v0"))
-    assert cli.main(["eval", str(folder), "--episodes", "2", "--device", "cpu"]) == 2
+    assert cli.main(["eval", str(folder), "--episodes", "2", "--device", "cpu", "--trust"]) == 2
     told = capsys.readouterr().err
     assert "ga3c: tests.faulty:Raises-v0 failed in step: RuntimeError: the toy is broken (" in told
     assert "faulty.py, line " in told
