@@ -79,20 +79,63 @@ def paper(spec: EnvSpec) -> Config:
 
 
 def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
-    """Long rollouts with lambda-returns, each used three times under PPO's clip range, with V-trace against policy lag.
+    """Rollouts with lambda-returns, each used two or three times under PPO's clip range, with V-trace against policy
+    lag."""
+    return _pictures_on_cuda(spec) if on_cuda else _pictures_on_cpu(spec)
 
-    results/pong-cpu/README.md has the alternatives that were measured."""
-    cores = machine.num_cores()
-    uses_bf16 = not on_cuda and machine.multiplies_bf16()
+
+def _pictures_on_cuda(spec: EnvSpec) -> Config:
+    """A residual network, which learns more from each frame, and large updates from few agents, which keep the lag
+    low. results/ablation/README.md has what was measured."""
+    agents = 8 * max(1, machine.num_cores() - 1)
+    batch = min(16, agents)
     return Config(
         env_id=spec.id,
         preset="fast",
-        env=EnvConfig(clip_rewards=spec.source == "atari"),
+        env=EnvConfig(clip_rewards=spec.source == "atari", life_loss=spec.source == "atari"),
+        net=NetConfig(net="impala", init="orthogonal", precision="bf16", pixels="contrast"),
+        learn=LearnConfig(
+            rollout=32,
+            batch_rollouts=batch,
+            correction="vtrace",
+            trace_decay=0.95,
+            ratio_clip=0.2,
+            normalise_advantages=True,
+            reuse=2,
+            reuse_window=agents,
+            reduction="mean",
+            entropy_weight=0.01,
+            entropy_weight_end=0.001,
+            explore_after=1000,
+            optimiser="adam",
+            learning_rate=5e-4,
+            learning_rate_end=0.0,
+            optimiser_epsilon=1e-5,
+            clip_norm=0.5,
+        ),
+        engine=EngineConfig(
+            agents=agents,
+            predictors=1,
+            trainers=1,
+            prediction_batch=256,
+            queue=8,
+        ),
+        run=RunConfig(steps=10_000_000),
+    )
+
+
+def _pictures_on_cpu(spec: EnvSpec) -> Config:
+    """A small network, and every rollout used three times. results/pong-cpu/README.md has the alternatives that were
+    measured."""
+    return Config(
+        env_id=spec.id,
+        preset="fast",
+        env=EnvConfig(clip_rewards=spec.source == "atari", life_loss=spec.source == "atari"),
         net=NetConfig(
-            net="nature" if on_cuda else "small",
+            net="small",
             init="orthogonal",
-            precision="bf16" if uses_bf16 else "tf32",
-            pixels="unit" if on_cuda else "contrast",
+            precision="bf16" if machine.multiplies_bf16() else "tf32",
+            pixels="contrast",
         ),
         learn=LearnConfig(
             rollout=32,
@@ -102,9 +145,10 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             ratio_clip=0.2,
             normalise_advantages=True,
             reuse=3,
-            reuse_window=64 if on_cuda else 32,
+            reuse_window=32,
             reduction="mean",
-            entropy_weight_end=0.01 if on_cuda else 0.001,
+            entropy_weight_end=0.001,
+            explore_after=1000,
             optimiser="adam",
             learning_rate=5e-4,
             learning_rate_end=1e-4,
@@ -112,13 +156,13 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
             clip_norm=0.5,
         ),
         engine=EngineConfig(
-            agents=16 * max(1, cores - 1) if on_cuda else 16 * cores,
+            agents=16 * machine.num_cores(),
             predictors=1,
-            trainers=2 if on_cuda else 1,
+            trainers=1,
             prediction_batch=256,
             queue=8,
         ),
-        run=RunConfig(steps=20_000_000 if on_cuda else 1_500_000),
+        run=RunConfig(steps=1_500_000),
     )
 
 
@@ -161,7 +205,7 @@ def fast_vectors(spec: EnvSpec) -> Config:
 
 def for_a3c(config: Config, system: SystemName) -> Config:
     """The same settings for an A3C system, where an update is made of one rollout that is used once."""
-    learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1)
+    learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1, explore_after=0)
     where: DeviceName = "cuda" if system in GPU_SYSTEMS else "auto" if system == "a3c-threads" else "cpu"
     engine = EngineConfig(system=system, device=where, agents=max(4, machine.num_cores()))
     return dataclasses.replace(config, learn=learn, engine=engine)

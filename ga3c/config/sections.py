@@ -117,6 +117,11 @@ class LearnConfig:
     """Weight of the entropy bonus at the start (the paper's beta)."""
     entropy_weight_end: float = 0.01
     """Weight of the entropy bonus at the end of the run; it changes linearly."""
+    explore_after: int = 0
+    """Agent steps without a reward after which an agent explores, until it has a reward: at random it repeats a random
+    action for 1 to 128 steps (0: never)."""
+    explore_rate: float = 0.1
+    """Probability of each step that an agent which explores begins to repeat an action."""
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
     """RMSProp (TensorFlow's form) or Adam; all trainers share its statistics."""
     learning_rate: float = 3e-4
@@ -137,6 +142,8 @@ class LearnConfig:
         require(0.0 < self.log_epsilon < 0.1, "log_epsilon", self.log_epsilon, "above 0 and below 0.1")
         require(0.0 <= self.trace_decay <= 1.0, "trace_decay", self.trace_decay, "between 0 and 1")
         require(0.0 <= self.ratio_clip < 1.0, "ratio_clip", self.ratio_clip, "at least 0 and less than 1")
+        require(0 <= self.explore_after <= 2**31, "explore_after", self.explore_after, "between 0 and 2147483648")
+        require(0.0 < self.explore_rate < 1.0, "explore_rate", self.explore_rate, "above 0 and below 1")
         require(1 <= self.reuse <= 64, "reuse", self.reuse, "between 1 and 64")
         require(1 <= self.reuse_window <= 65_536, "reuse_window", self.reuse_window, "between 1 and 65536")
         batch = self.batch_rollouts
@@ -287,6 +294,9 @@ class Config:
         learn = self.learn
         corrected = learn.reuse == 1 or learn.correction == "vtrace" or learn.ratio_clip > 0.0
         require(corrected, "reuse", learn.reuse, "1 without --correction vtrace or --ratio-clip, which bound its age")
+        corrected = learn.explore_after == 0 or learn.correction in ("clipped-is", "vtrace")
+        wanted = "0 without --correction vtrace or clipped-is, which correct for exploration"
+        require(corrected, "explore_after", learn.explore_after, wanted)
         if self.engine.deterministic:
             self._check_deterministic()
         if self.engine.system != "ga3c":
@@ -329,6 +339,8 @@ class Config:
             require(value == default, name, value, f"left out: --system {system} has no use for it")
         if not engine.account:
             raise UserError(f"--no-account must be left out: --system {system} keeps no account.")
+        after = learn.explore_after
+        require(after == 0, "explore_after", after, f"0 with --system {system}, whose agents do not explore so")
         for name in ("batch_rollouts", "reuse"):
             value = getattr(learn, name)
             require(value == 1, name, value, f"1 with --system {system}, where each rollout makes one update")

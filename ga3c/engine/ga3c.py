@@ -16,6 +16,7 @@ from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
 from ga3c.config import Config, EngineConfig
 from ga3c.engine import device
+from ga3c.engine.explorer import Explorer
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
@@ -82,6 +83,7 @@ class Ga3c:
         self.store = ExperienceStore(
             spec, engine.room, learn.rollout, self._spare_blocks(), learn.discount, where, network.state_size
         )
+        self._explorer = Explorer(learn, engine.room, spec.action.num, where) if learn.explore_after else None
         self._cores = CoreMeter()
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if engine.account:
@@ -124,6 +126,7 @@ class Ga3c:
             model=self.model,
             lane=self._lane(number, urgent=True),
             stats=self.stats,
+            explorer=self._explorer,
             seats=self._predictor_seats,
         )
 

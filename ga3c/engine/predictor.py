@@ -9,6 +9,7 @@ import torch
 from ga3c.agents.flags import EPISODE
 from ga3c.agents.host import AgentHost
 from ga3c.agents.prediction_queue import Request
+from ga3c.engine.explorer import Explorer
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.model import Model
@@ -36,9 +37,10 @@ class Predictor(Stage[Request]):
         model: Model,
         lane: Lane,
         stats: Stats,
+        explorer: Explorer | None = None,
         seats: Seats | None = None,
     ) -> None:
-        """Without `seats` the predictor never rests."""
+        """Without an `explorer` every action is drawn from the policy. Without `seats` the predictor never rests."""
         super().__init__("predictor", number, lane, stats, seats)
         self._pool = pool
         self._slots = pool.slots
@@ -48,6 +50,7 @@ class Predictor(Stage[Request]):
         self._store = store
         self._model = model
         self._network = model.reader()
+        self._explorer = explorer
         spec, max_agents = pool.spec, pool.max_agents
         self._preprocess = ScreenPreprocessor(spec, lane.device) if spec.raw_screens else None
         self._tables = store.tables(lane, max_agents)
@@ -118,6 +121,15 @@ class Predictor(Stage[Request]):
         parameters, _, state = self._network.step(observations, state)
         store.remember(rows, state)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
+        if self._explorer is not None:
+            actions, log_probs = self._explorer.choose(
+                agents=torch.where(store.is_padding(rows), self._explorer.padding, rows.agent),
+                rewards=rows.result[:, 0],
+                begins=rows.age == 0,
+                log_policy=torch.log_softmax(parameters, dim=-1),
+                actions=actions,
+                generator=self._lane.generator,
+            )
         store.write_decisions(rows, actions, log_probs)
         self._host_actions[: table.size].copy_(actions, non_blocking=True)
 
