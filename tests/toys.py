@@ -121,6 +121,31 @@ class Recall(gymnasium.Env[Any, Any]):
         return observation, float(over and action == self._cue), over, False, {}
 
 
+class Road(gymnasium.Env[Any, Any]):
+    """A road of 30 steps to cross forward, within 60, for a reward of 1. Single random steps cross it in about one of
+    10,000 episodes."""
+
+    LENGTH, LIMIT = 30, 60
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._place = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        self._place = self._step = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        self._step += 1
+        self._place = max(0, self._place + (1 if action else -1))
+        crossed = self._place == self.LENGTH
+        return self._observation(), float(crossed), crossed or self._step == self.LIMIT, False, {}
+
+    def _observation(self) -> Any:
+        return np.array([self._place / self.LENGTH], np.float32)
+
+
 class Faulty(Countdown):
     """Works in the trial before a run, which is known by its seed."""
 
@@ -177,7 +202,7 @@ class Falters(Countdown):
         return super().step(action)
 
 
-for _kind in (Countdown, Wheel, Ledger, Recall, Broken, Sleeper, Parent, Falters):
+for _kind in (Countdown, Wheel, Ledger, Recall, Road, Broken, Sleeper, Parent, Falters):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)
