@@ -36,7 +36,7 @@ class WandbSink(Sink):
             )
         except Exception as error:
             raise UserError(
-                f"wandb cannot start a run: {error}. Run `wandb login`, set WANDB_MODE=offline, "
+                f"wandb cannot start a run: {str(error).rstrip('.')}. Run `wandb login`, set WANDB_MODE=offline, "
                 "or leave wandb out of --log."
             ) from error
         write_id(run, "wandb", run_id)
