@@ -174,7 +174,7 @@ def test_a_third_signal_ends_the_process_on_the_spot() -> None:
             for line in ("ready", "Stopped by SIGINT.", "at once", "at once"):
                 assert process.stdout.readline() == line + "\n"
                 process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()
 

@@ -39,7 +39,8 @@ class MlflowSink(Sink):
             self._run_id = self._begin(run)
         except Exception as error:
             raise UserError(
-                f"MLflow cannot start a run: {str(error).rstrip('.')}. Check MLFLOW_TRACKING_URI or leave mlflow out of --log."
+                f"MLflow cannot start a run: {str(error).rstrip('.')}. Check MLFLOW_TRACKING_URI, "
+                "or leave mlflow out of --log."
             ) from error
         write_id(run, "mlflow", self._run_id)
         self._thread = ThreadPoolExecutor(1, "mlflow")
