@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ga3c.errors import UserError
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 if TYPE_CHECKING:
     from ga3c.run.session import Run

@@ -23,7 +23,7 @@ from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.csv import read_columns, read_episodes, shortfall, trim
-from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
+from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode
 from ga3c.run import limits, protocols, saved
 from ga3c.run.callbacks import callback_sinks
 from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint

@@ -10,7 +10,7 @@ from ga3c.config import Config
 from ga3c.envs.seeding import continued_seed
 from ga3c.errors import UserError
 from ga3c.metrics.rows import line, number
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter

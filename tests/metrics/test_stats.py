@@ -10,7 +10,8 @@ from clocks import Clock
 
 from ga3c.machine import nvml
 from ga3c.metrics import stats as stats_module
-from ga3c.metrics.stats import AVERAGED_EPISODES, Counters, Ended, Episode, Gauges, Measured, Stats, Update
+from ga3c.metrics.snapshot import AVERAGED_EPISODES, Counters, Episode
+from ga3c.metrics.stats import Ended, Gauges, Measured, Stats, Update
 
 MILLISECOND = 1_000_000
 

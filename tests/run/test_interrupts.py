@@ -21,7 +21,7 @@ from ga3c.engine.trainer import Trainer
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run import interrupts, pauses, session, settings
 from ga3c.run.interrupts import Interrupts
 from ga3c.run.pauses import Pauses

@@ -13,7 +13,7 @@ from ga3c.errors import UserError
 from ga3c.metrics.events import Event, Outcome, outcome
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.tracker import as_os_error, read_id, write_id
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 _SECONDS_BETWEEN_ROWS = 10.0
 """A store takes up to 0.1 s of CPU time for one snapshot: every second would slow training down."""

@@ -11,7 +11,7 @@ from ga3c.errors import UserError
 from ga3c.metrics.events import Event, Outcome, outcome
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.tracker import as_os_error, read_id, write_id
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 
 class WandbSink(Sink):
