@@ -57,10 +57,15 @@ def make_folder(folder: Path) -> None:
         sync_folder(one.absolute().parent)
 
 
+def unused(path: Path) -> Path:
+    """The path itself, or with -2, -3 and so on at its end, whichever is the first that does not exist."""
+    others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], others) if not os.path.lexists(one))
+
+
 def set_aside(path: Path) -> Path:
     """Renames a damaged file to a name that no other file has, and returns the new path."""
-    names = (f"{path.name}.damaged", *(f"{path.name}.damaged-{number}" for number in range(2, 1000)))
-    aside = next(one for one in map(path.with_name, names) if not os.path.lexists(one))
+    aside = unused(path.with_name(f"{path.name}.damaged"))
     os.rename(path, aside)
     return aside
 

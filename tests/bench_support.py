@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from ga3c.bench.measurement import Measurement
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 
 MACHINE = {"cpu": "a processor", "cores": 16, "memory_gb": 128.0, "gpu": "a GPU", "python": "3.12", "torch": "2.11"}
 MACHINE |= {"ale_py": None}

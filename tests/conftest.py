@@ -74,7 +74,7 @@ def full_precision(_torch_as_it_was: None) -> None:
 def wait_until() -> Callable[..., None]:
     """Waits for a condition, not for a time; fails when it does not come."""
 
-    def wait(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    def wait(condition: Callable[[], Any], seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "the condition did not come true in time"
@@ -113,7 +113,7 @@ def in_threads() -> Iterator[Callable[..., list[threading.Thread]]]:
         return started
 
     yield start
-    deadline = time.monotonic() + (2.0 if errors else 20.0)  # other threads may wait for one that broke
+    deadline = time.monotonic() + (2.0 if errors else 60.0)  # other threads may wait for one that broke
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     assert not errors, errors

@@ -11,7 +11,7 @@ from pathlib import Path
 from ga3c import flags
 from ga3c.cli import TrainArguments
 from ga3c.config import Config
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, settings
 from ga3c.run.folder import RunFolder
 

@@ -11,7 +11,7 @@ import torch
 from ga3c import envs, nets
 from ga3c.config import Config, to_toml
 from ga3c.engine.model import Model
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.folder import RunFolder

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ga3c.metrics import account
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 
 def make_snapshot(steps: int = 1_000, **changes: Any) -> Snapshot:

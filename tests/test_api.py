@@ -187,6 +187,8 @@ def test_what_cannot_be_an_environment_is_refused_in_the_terms_of_python(tmp_pat
         ga3c.train(Doorbell(), out=out, **SMALL)  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"argument size is <object object at .*>, but must be a text"):
         ga3c.train("CartPole-v1", env_args={"size": object()}, out=out, **SMALL)
+    with pytest.raises(UserError, match=r"arguments are \['size'\], but must be a dictionary"):
+        ga3c.train("CartPole-v1", env_args=["size"], out=out, **SMALL)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="take only mode and difficulty"):
         ga3c.train("ALE/Pong-v5", env_args={"frameskip": 3}, out=out, **SMALL)
     assert not out.exists()
@@ -412,6 +414,8 @@ class RateChanger(ga3c.Callback):
 def test_an_object_without_a_callbacks_method_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is no callback: it has none of on_start"):
         ga3c.train("CartPole-v1", steps=100, out=tmp_path / "run", callbacks=[object()], **SMALL)
+    with pytest.raises(UserError, match=r"callbacks is <.*Recorder object.*>, but must be a list of callbacks"):
+        ga3c.train("CartPole-v1", steps=100, out=tmp_path / "one", callbacks=Recorder(), **SMALL)  # type: ignore[arg-type]
 
 
 # -- what is left as it was -------------------------------------------------------------------------------------------
@@ -449,13 +453,35 @@ def _settings() -> dict[str, Any]:
 
 
 SCRIPT = """
-import signal, sys
-import gymnasium, numpy as np, torch
+import os, signal, sys
+import numpy as np, torch
 import ga3c
 
 torch.set_num_threads(1)
 signal.signal(signal.SIGINT, lambda *_: sys.exit("a signal"))
-before = torch.get_num_threads(), signal.getsignal(signal.SIGINT)
+
+
+def settings():
+    return torch.get_num_threads(), signal.getsignal(signal.SIGINT), dict(os.environ)
+
+
+class Raises(ga3c.Callback):
+    def on_episode(self, run, episode):
+        raise ValueError("a mistake in a callback")
+
+
+class Stops(ga3c.Callback):
+    def on_episode(self, run, episode):
+        run.stop("One episode is enough.")
+
+
+before = settings()
+small = {"ui": "none", "device": "cpu", "agents": 2, "workers": 1}
+run = ga3c.train("CartPole-v1", minutes=5, seed=1, env_args={"max_episode_steps": 7}, callbacks=[Raises(), Stops()],
+                 out=sys.argv[1] + "/cartpole", **small)
+assert not run.complete and run.reason == "One episode is enough." and 0 < run.score <= 7, (run.reason, run.score)
+assert before == settings(), "Gymnasium was imported by the run"
+import gymnasium
 
 
 class Corridor(gymnasium.Env):
@@ -475,19 +501,16 @@ class Corridor(gymnasium.Env):
         return np.full(1, self.place / self.length, np.float32), 1.0, self.place == self.length, False, {}
 
 
-class Raises(ga3c.Callback):
-    def on_episode(self, run, episode):
-        raise ValueError("a mistake in a callback")
-
-
-run = ga3c.train(Corridor, minutes=5, steps=500, seed=1, env_args={"length": 4}, callbacks=[Raises()], out=sys.argv[1],
-                 ui="none", device="cpu", agents=2, workers=1)
+before = settings()
+run = ga3c.train(Corridor, steps=500, env_args={"length": 4}, out=sys.argv[1] + "/corridor", **small)
 assert run.complete and len(run.metrics()["score"]) and run.score >= 4, run.score
 policy = ga3c.load(run.folder, env=Corridor)
-action, state = policy.act(np.zeros(1, np.float32))
+action, state = policy.act(np.zeros(1, np.float32), None)
 action, state = policy.act(np.ones(1, np.float32), state)
+actions, states = policy.act(np.zeros((3, 1), np.float32))
+assert int(action) in (0, 1) and actions.shape == (3,)
 print(ga3c.evaluate(run.folder, episodes=3, env=Corridor, device="cpu").mean)
-assert before == (torch.get_num_threads(), signal.getsignal(signal.SIGINT))
+assert before == settings()
 """
 
 
@@ -496,7 +519,7 @@ def test_a_script_of_its_own_trains_loads_and_evaluates(tmp_path: Path) -> None:
     script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, script, tmp_path / "run"], capture_output=True, text=True, env=environment, timeout=100,
+        [sys.executable, script, tmp_path], capture_output=True, text=True, env=environment, timeout=100,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -66,6 +66,27 @@ def test_architecture_names_files_that_exist() -> None:
     assert not missing
 
 
+def walk(title: str) -> list[tuple[str, str]]:
+    """The file and the function, if one is named, at the head of each numbered step of a walk."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition(f"### {title}\n")[2].partition("\n#")[0]
+    return re.findall(r"^\d\. (?:Back: )?`([\w/]+\.py)`(?: or `[\w/]+\.py`)?(?: `([\w.]+)`)?", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("title", "steps", "most"), [("A step", 8, 8), ("An update", 6, 6), ("A checkpoint", 5, 6), ("A flag", 6, 6)]
+)
+def test_walks_are_short_and_name_functions_that_exist(title: str, steps: int, most: int) -> None:
+    found = walk(title)
+    assert len(found) == steps, "each numbered step begins with a file"
+    assert len({file for file, _ in found}) <= most
+    for file, name in found:
+        *classes, function = name.split(".")
+        text = (ROOT / "ga3c" / file).read_text(encoding="utf-8")
+        assert not function or f"def {function}(" in text, f"{file} {name}"
+        assert all(f"class {one}" in text for one in classes), f"{file} {name}"
+
+
 def test_every_test_that_the_promises_name_exists() -> None:
     text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", text)

@@ -20,6 +20,7 @@ from ga3c.agents.supervision import Supervisor
 from ga3c.config import Config
 from ga3c.engine import device
 from ga3c.envs import own
+from ga3c.envs.seeding import continued_seed
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.learn.schedules import Rates
@@ -46,7 +47,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         where = device.choose(engine.device)
         own = where if self._in_threads else torch.device("cpu")  # processes prepare their own device
         device.prepare(own, engine.torch_threads or 1, config.run.seed, tf32=config.net.precision != "fp32")
-        self._seed = (config.run.seed + start) % 2**31  # a resumed run plays other games
+        self._seed = continued_seed(config.run.seed, start)
         traced = config.run.profile > 0
 
         if not self._in_threads:

@@ -13,8 +13,8 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Guardian:
-    """Runs `leftovers.py` beside a server. A server that is killed cannot clean up, and processes in sessions of their
-    own are told of nothing. Where the system does not show the environment of processes (macOS), it does nothing."""
+    """Runs `leftovers.py` beside a server. A server that is killed cannot clean up, and no signal reaches processes in
+    sessions of their own. Where the system does not show the environment of processes (macOS), it does nothing."""
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(8)

@@ -53,7 +53,7 @@ class Log:
         return False
 
     def _move_tail(self, fd: int, length: int) -> None:
-        """Without the file system's help. What is printed in the microseconds between the two calls in the middle is
+        """Cuts without the file system's help. What is printed in the microseconds between the last read and the cut is
         lost."""
         tail = os.pread(fd, 16 * _TAIL, _HEAD + length)
         with open(self.path, "ab", buffering=0) as end:

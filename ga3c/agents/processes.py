@@ -110,7 +110,7 @@ class ChildProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def ask_for_stack(self) -> None:
-        """Asks it where it is. It may die of that while it has not yet set itself up."""
+        """Asks it where it is. The signal ends a child that does not handle it yet."""
         self._forget_question()
         if self.exit_code() is None:
             self._question = Question(self.pid, self._stack_fd)

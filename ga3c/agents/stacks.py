@@ -43,7 +43,7 @@ class Question:
 
 
 def _open_of(pid: int, fd: int) -> int | None:
-    """A file that another process has open; None if it has ended, has closed that, or cannot be looked into."""
+    """A file that another process has open; None if that process has ended, has closed it, or may not be read."""
     try:
         opened = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

@@ -59,13 +59,9 @@ def run(task: AgentTask) -> None:
     if task.account:
         times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
-    def make_agent(index: int) -> Agent:
-        seed = environment_seed(task.seed, index, task.incarnation)
-        environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args)
-        progress[worker] += 1
-        return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
-
-    agents = {group.number: [make_agent(i) for i in range(group.start, group.stop)] for group in task.groups}
+    agents = {
+        group.number: [_make_agent(task, slots, i) for i in range(group.start, group.stop)] for group in task.groups
+    }
 
     def step(group: Group) -> int:
         """Steps the agents of a group that play, asks for their actions, and returns their number."""
@@ -110,6 +106,13 @@ def run(task: AgentTask) -> None:
     finally:
         for agent in (agent for group in agents.values() for agent in group):
             agent.close()
+
+
+def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent:
+    seed = environment_seed(task.seed, index, task.incarnation)
+    environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args)
+    slots.progress[task.worker] += 1
+    return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
 
 
 def die_with_parent(parent: int | None = None) -> None:

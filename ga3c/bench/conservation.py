@@ -11,7 +11,7 @@ from ga3c.bench import live
 from ga3c.bench.live import LiveRun
 from ga3c.config import Config
 from ga3c.engine.ga3c import Ga3c
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.tune.tuner import Setting
 
 _PATIENCE = 180.0

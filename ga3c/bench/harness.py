@@ -18,7 +18,7 @@ from ga3c.engine.training_queue import TrainingQueue
 from ga3c.errors import RunFailed
 from ga3c.machine import nvml
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run.server import Server
 
 _COMPILING = 19.0

@@ -17,7 +17,7 @@ from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
 from ga3c.machine import nvml
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.text import number
 from ga3c.tune.tuner import Setting
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ga3c.bench import cells
 from ga3c.bench.usage import Usage
 from ga3c.machine import nvml
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ga3c.bench.measurement import weighted
 from ga3c.bench.training import OnLeft
 from ga3c.config import Config
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 STRETCHES = 10
 """Equal parts of a run's steps, for each of which a mean score is taken."""

@@ -1,13 +1,14 @@
 """Where a benchmark writes: to a folder of its own for each start, below bench/ in the current folder, so that it
 overwrites nothing. Results that are to be kept or continued are named by --out."""
 
-import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tyro
+
+from ga3c.files import unused
 
 ROOT = Path("bench")
 
@@ -21,9 +22,7 @@ def fresh(name: str) -> Callable[[], Path]:
     """A folder that does not exist yet: bench/NAME/DATE."""
 
     def choose() -> Path:
-        path = ROOT / name / time.strftime("%Y-%m-%d_%H-%M-%S")
-        others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-        return next(one for one in itertools.chain([path], others) if not one.exists())
+        return unused(ROOT / name / time.strftime("%Y-%m-%d_%H-%M-%S"))
 
     return choose
 

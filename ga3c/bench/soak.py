@@ -29,7 +29,7 @@ from ga3c.config import Config, PresetName
 from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
 from ga3c.flags import parsing
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.tune.tuner import Setting, Space
 from ga3c.view import picture
 

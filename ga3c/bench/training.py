@@ -16,7 +16,7 @@ import torch
 from ga3c.config import Config
 from ga3c.errors import Diverged, RunFailed, UserError
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Counters, Episode, Snapshot
+from ga3c.metrics.snapshot import Counters, Episode, Snapshot
 from ga3c.run import checkpoint, saved, session
 from ga3c.run.folder import RunFolder
 from ga3c.run.server import Server

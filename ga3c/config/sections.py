@@ -205,16 +205,16 @@ class EngineConfig:
     """Seconds that one step of an environment may take before its process is killed and replaced (0: any time)."""
     tune: TuneName = "off"
     """Search for the numbers of agents, predictors and trainers with the most updates per second, while training. on:
-    settings are compared until the difference exceeds the noise. paper: every minute N_P or N_T changes by 1, and the
-    change is kept if TPS rose. off: the numbers stay. Choosing --agents, --predictors, --trainers or --delay turns
-    tuning off unless --tune is given too."""
+    settings are compared until the difference exceeds the noise. paper: every minute N_P, N_T or both change by 1,
+    and the change is kept if TPS rose. off: the numbers stay. Choosing --agents, --predictors, --trainers or --delay
+    turns tuning off unless --tune is given too."""
     max_agents: int = 0
     """Most agents that tuning may use; memory is reserved for them (0: the preset's number)."""
     tune_seconds: float = 0.0
     """Seconds for which tuning measures a setting (0: 15, or 60 with --tune paper)."""
     lag_limit: float = 0.0
-    """Highest mean policy lag, in updates, that tuning accepts (0: 1.25 times the lag of the first window, in
-    proportion to the agents)."""
+    """Highest mean policy lag, in updates, that tuning accepts (0: 1.25 times the lag of the first window plus
+    one, in proportion to the agents)."""
 
     def __post_init__(self) -> None:
         require(1 <= self.agents <= 65_536, "agents", self.agents, "between 1 and 65536")

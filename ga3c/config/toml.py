@@ -98,8 +98,10 @@ def _flat(tables: dict[str, Any]) -> dict[str, str]:
     return values
 
 
-def check_env_args(env_args: Mapping[str, Any]) -> None:
+def check_env_args(env_args: Any) -> None:
     """Refuses arguments that `config.toml` cannot hold."""
+    if not isinstance(env_args, Mapping):
+        raise UserError(f"The environment's arguments are {env_args!r}, but must be a dictionary from names to values.")
     for name, value in env_args.items():
         try:
             tomllib.loads(f"value = {_toml_value(value)}")

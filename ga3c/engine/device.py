@@ -16,6 +16,8 @@ from ga3c.machine import nvml
 
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 """The environment variable with the number of processes that torch compiles in."""
+_VARIABLES = (COMPILE_THREADS, "PYGAME_HIDE_SUPPORT_PROMPT")
+"""Environment variables that a run changes: the first is set for torch, the second by Gymnasium when it is imported."""
 
 
 def choose(name: str) -> torch.device:
@@ -51,7 +53,7 @@ def prepare(where: torch.device, threads: int, seed: int, tf32: bool = True) -> 
 
 @contextlib.contextmanager
 def restored_settings() -> Iterator[None]:
-    """Restores the settings of torch, and the environment variable, that a run inside the block changes.
+    """Restores the settings of torch and the environment variables that a run inside the block changes.
 
     One thing remains: the C library's way with freed memory."""
     cudnn = torch.backends.cudnn
@@ -61,7 +63,7 @@ def restored_settings() -> Iterator[None]:
     flushes = sys.float_info.min / 2.0 == 0.0  # torch cannot be asked whether this thread flushes denormal numbers to 0
     initialised = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     cuda_generators = torch.cuda.get_rng_state_all() if initialised else []
-    compile_threads = os.environ.get(COMPILE_THREADS)
+    variables = {name: os.environ.get(name) for name in _VARIABLES}
     try:
         yield
     finally:
@@ -72,10 +74,11 @@ def restored_settings() -> Iterator[None]:
         torch.set_flush_denormal(flushes)
         if cuda_generators:
             torch.cuda.set_rng_state_all(cuda_generators)
-        if compile_threads is None:
-            os.environ.pop(COMPILE_THREADS, None)
-        else:
-            os.environ[COMPILE_THREADS] = compile_threads
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def lock_pages(memory: NDArray[Any], device: torch.device) -> Callable[[], object] | None:

@@ -26,7 +26,7 @@ from ga3c.engine.seats import Seats
 from ga3c.engine.store import ExperienceStore
 from ga3c.engine.trainer import Trainer, batches_per_launch
 from ga3c.engine.training_queue import TrainingQueue
-from ga3c.envs.seeding import lane_seed
+from ga3c.envs.seeding import continued_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed
 from ga3c.learn.schedules import Rates
@@ -58,7 +58,7 @@ class Ga3c:
         self._config = config
         self._where = where = device.choose(engine.device)
         device.prepare(where, engine.torch_threads, config.run.seed, tf32=config.net.precision != "fp32")
-        self._seed = (config.run.seed + start) % 2**31  # a resumed run does not repeat its first games
+        self._seed = continued_seed(config.run.seed, start)
         traced = config.run.profile > 0
         self.space = space_for(engine, where)
         self.pool: AgentHost = AgentPool(

@@ -1,7 +1,7 @@
 """The process that makes an environment and tries it, so that the server does not have to: `examination.py` starts it.
 
-It answers in JSON lines on a descriptor of its own, since an environment may print anything. What it does next is told
-before it is done: {"doing": PHASE, "method": NAME}. The answer comes before the environment is closed."""
+It answers in JSON lines on a descriptor of its own, since an environment may print anything. It announces
+each phase before it begins: {"doing": PHASE, "method": NAME}. The answer comes before the environment is closed."""
 
 import contextlib
 import faulthandler

@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def continued_seed(seed: int, steps: int) -> int:
+    """For a run that continues after `steps` steps: it plays other games than at its start."""
+    return (seed + steps) % 2**31
+
+
 def environment_seed(seed: int, index: int, incarnation: int = 0) -> int:
     """For one environment. A restarted process (the next incarnation) plays other games than before."""
     return (seed * 1_000_003 + incarnation * 65_537 + index) % 2**31

@@ -1,13 +1,13 @@
 """Callbacks: a program's own code that sees a run as it goes on, and may stop or change it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ga3c.errors import UserError
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 if TYPE_CHECKING:
     from ga3c.run.session import Run
@@ -73,3 +73,10 @@ class CallbackSink(Sink):
             method(self._run, *arguments)
         except (SystemExit, KeyboardInterrupt) as error:
             raise RuntimeError(f"{name} raised {type(error).__name__}; call run.stop() to end a run") from error
+
+
+def callback_sinks(callbacks: Any, run: "Run") -> list[CallbackSink]:
+    """A sink for each callback. Refuses what is no list of callbacks."""
+    if not isinstance(callbacks, Iterable):
+        raise UserError(f"callbacks is {callbacks!r}, but must be a list of callbacks.")
+    return [CallbackSink(callback, run) for callback in callbacks]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ga3c.errors import UserError
 from ga3c.files import make_folder, read_file, replacing
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 
 _SUFFIX = ".safetensors"
 _FORMAT = "3"

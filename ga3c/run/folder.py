@@ -3,7 +3,6 @@ the agents' logs, tuning.csv of a run that tunes itself, and trace.json of a run
 
 import errno
 import fcntl
-import itertools
 import os
 import re
 import stat
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 from ga3c.config import Config, UnknownSetting, from_toml, to_toml
 from ga3c.errors import UserError
-from ga3c.files import make_folder, read_file, replacing
+from ga3c.files import make_folder, read_file, replacing, unused
 from ga3c.run import checkpoint
 
 _RECORDS = (
@@ -63,9 +62,7 @@ class RunFolder:
     def default(config: Config) -> Path:
         """runs/ENV/DATE_seedN under the current folder; the seed separates runs that start together."""
         name = config.env_id.replace("/", "-").replace(":", "-")
-        path = Path("runs") / name / time.strftime(f"%Y-%m-%d_%H-%M-%S_seed{config.run.seed}")
-        others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-        return next(one for one in itertools.chain([path], others) if not one.exists())
+        return unused(Path("runs") / name / time.strftime(f"%Y-%m-%d_%H-%M-%S_seed{config.run.seed}"))
 
     # -- a new run ----------------------------------------------------------------------------------------------------
 

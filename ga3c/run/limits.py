@@ -5,7 +5,7 @@ from typing import Any
 from ga3c.config import Config, DeviceName, RunConfig, changed
 from ga3c.errors import UserError
 from ga3c.learn import schedules
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 
 
 def renewed(config: Config, steps: int | None, minutes: float | None, device: DeviceName | None) -> Config:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ga3c.metrics.events import Event, Kind
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.text import count
 
 

@@ -11,7 +11,7 @@ from ga3c.config import Config
 from ga3c.errors import RunFailed
 from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import AVERAGED_EPISODES, Episode, Snapshot
+from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode, Snapshot
 from ga3c.metrics.text import count, duration, number
 from ga3c.run import commands
 from ga3c.run.checkpoint import Checkpoint

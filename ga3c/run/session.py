@@ -23,9 +23,9 @@ from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.csv import read_columns, read_episodes, shortfall, trim
-from ga3c.metrics.stats import AVERAGED_EPISODES, Episode
+from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode
 from ga3c.run import limits, protocols, saved
-from ga3c.run.callbacks import CallbackSink
+from ga3c.run.callbacks import callback_sinks
 from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint
 from ga3c.run.folder import RunFolder
 from ga3c.run.saved import Saved
@@ -49,7 +49,7 @@ class Run:
         begun = False
         try:
             with self.server.signals():
-                called = [CallbackSink(callback, self) for callback in callbacks]
+                called = callback_sinks(callbacks, self)
                 files, begun = self._open_files(), True
                 self.server.run([*files, *more, *called])
         finally:

@@ -148,8 +148,8 @@ _LAG_MARGIN = 0.95
 
 
 def default_limit(lag: float, agents: int, most: int) -> float:
-    """The permitted lag if no limit is given: that of the first window and a quarter more, in proportion to the `most`
-    agents that may play."""
+    """The permitted lag if no limit is given: that of the first window plus a quarter and one update, in proportion
+    to the `most` agents that may play."""
     return (1.25 * lag + 1.0) * max(1.0, most / agents)
 
 

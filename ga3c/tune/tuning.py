@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ga3c.config import Config
+from ga3c.envs.seeding import continued_seed
 from ga3c.errors import UserError
 from ga3c.metrics.rows import line, number
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter
@@ -160,7 +161,7 @@ def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | N
     per_rollout = config.learn.reuse / config.learn.batch_rollouts
     tuner: Tuner
     if engine.tune == "paper":
-        tuner = PaperTuner(system.space, system.setting, config.run.seed + steps)
+        tuner = PaperTuner(system.space, system.setting, continued_seed(config.run.seed, steps))
         return Tuning(system, tuner, engine.tune_seconds or PAPER_WINDOW_SECONDS, path, per_rollout)
     lags = ((number(row["lag"]), int(row["agents"])) for row in _rows(path, steps if steps else -1))
     most = system.space.agents[-1]

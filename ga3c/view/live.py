@@ -19,7 +19,7 @@ from rich.text import Text
 from ga3c.metrics import account, bottleneck
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.text import clock, count, duration, number, percent
 from ga3c.view import times
 from ga3c.view.chart import History, line_chart, sparkline, split

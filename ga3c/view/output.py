@@ -15,7 +15,7 @@ from typing import TextIO
 from ga3c.errors import RunFailed
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.text import count
 
 _MOST_QUEUED_BYTES = 256 << 10

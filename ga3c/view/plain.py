@@ -7,7 +7,7 @@ from typing import TextIO
 from ga3c.metrics import bottleneck
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.text import duration, number, percent
 
 _SECONDS_BETWEEN_LINES = 10.0

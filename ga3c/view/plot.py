@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ga3c.config import EnvConfig
 from ga3c.errors import UserError
 from ga3c.metrics.sinks import csv
-from ga3c.metrics.stats import AVERAGED_EPISODES
+from ga3c.metrics.snapshot import AVERAGED_EPISODES
 from ga3c.metrics.text import count
 from ga3c.run import protocols
 from ga3c.view import picture

@@ -21,10 +21,9 @@ from ga3c.agents.guardian import Guardian
 from ga3c.agents.pool import AgentPool
 from ga3c.config import EnvConfig
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.skipif(not leftovers.can_sweep(), reason="this system does not show the environment of processes"),
-]
+pytestmark = pytest.mark.skipif(
+    not leftovers.can_sweep(), reason="this system does not show the environment of processes"
+)
 WaitUntil = Callable[..., None]
 
 

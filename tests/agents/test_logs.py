@@ -11,8 +11,6 @@ import pytest
 from ga3c.agents import logs
 from ga3c.agents.logs import Log
 
-pytestmark = pytest.mark.timeout(60)
-
 CHATTY = """
 import os
 for start in range(0, 160_000, 1000):

@@ -20,7 +20,6 @@ from ga3c.agents.pool import AgentPool
 from ga3c.agents.prediction_queue import Request
 from ga3c.agents.processes import Failure
 
-pytestmark = pytest.mark.timeout(60)
 WaitUntil = Callable[..., None]
 MakePool = Callable[..., AgentPool]
 
@@ -264,7 +263,7 @@ def test_processes_die_with_a_server_that_was_killed(tmp_path: Path, wait_until:
         for pipe in (owner.stdin, owner.stdout):
             assert pipe is not None
             pipe.close()
-    wait_until(lambda: not any(is_alive(pid) for pid in pids), seconds=5.0)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))
     assert all(log.read_text() == "" for log in tmp_path.glob("*.log"))
 
 

@@ -15,8 +15,6 @@ import pytest
 from ga3c.agents.processes import ChildProcess
 from ga3c.agents.tasks import Task
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:

@@ -4,21 +4,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from clocks import Clock
 
 from ga3c import machine
 from ga3c.agents import supervision
 from ga3c.agents.processes import Failure, Hang
 from ga3c.agents.supervision import Supervisor
-
-
-class Clock:
-    """Replaces the module `time` where silence is counted."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class SilentChild:

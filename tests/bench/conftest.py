@@ -1,12 +1,23 @@
 """Fixtures of the tests of benchmarks."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ga3c.bench import harness
 from ga3c.bench.measurement import Measurement
 from ga3c.config import Config
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, here one of the test's own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 @pytest.fixture

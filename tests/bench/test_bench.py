@@ -7,7 +7,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -34,7 +33,6 @@ from ga3c.engine.store import ExperienceStore
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.machine import nvml
 
-pytestmark = pytest.mark.timeout(60)
 Threads = Callable[..., list[threading.Thread]]
 WaitUntil = Callable[..., None]
 PARTS = ("cpu_agents", "cpu_predictors", "cpu_trainers", "cpu_rest", "lag", "wait_ms", "update_ms")
@@ -283,12 +281,7 @@ def all_finite(value: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_throughput_as_one_json_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(runs))
+def test_throughput_as_one_json_object(tmp_path: Path, temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
     flags = ["--env", "ALE/Pong-v5", "--seconds", "1", "--agents", "4", "--rollout", "5", "--device", "cpu"]
     assert cli.main(["bench", "throughput", *flags, "--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capfd.readouterr().out)
@@ -312,7 +305,7 @@ def test_throughput_as_one_json_object(
     assert float(rows[2]["pps"]) == found["training_pps"]
     assert rows[0]["tps"] == ""
     assert rows[1]["update_ms"] == ""
-    assert not list(runs.iterdir())
+    assert not list(temporary.iterdir())
 
 
 def test_throughput_measures_its_phases_in_turn(

@@ -4,16 +4,12 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import runs
 from bench_support import MACHINE, NO_PLOT, measurement, printed, rows_of, table_cells
-from runs import is_guardian
 
 from ga3c import cli
 from ga3c.bench import cells, comparison, placements, table2
@@ -229,12 +225,7 @@ def test_what_failed_is_told_after_the_others(measures: Any, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_placements_in_real_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(runs))
+def test_placements_in_real_processes(tmp_path: Path, temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
     flags = ["--env", "CartPole-v1", "--net", "mlp", "--device", "cpu", "--seconds", "1", "--agents", "4"]
     assert (
         cli.main(["bench", "placements", *flags, "--a3c-agents", "2", "--json", "--out", str(tmp_path), *NO_PLOT]) == 0
@@ -262,7 +253,7 @@ def test_placements_in_real_processes(
     assert [(row["system"], row["repeat"]) for row in rows] == [(system, "1") for system in here]
     assert float(rows[0]["pps"]) == found["systems"]["ga3c"]["pps"]
     assert (tmp_path / "placements.png").exists() != bool(NO_PLOT)
-    assert not list(runs.iterdir())
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.slow
@@ -284,26 +275,14 @@ def test_table_2_in_real_processes(tmp_path: Path, capfd: pytest.CaptureFixture[
 
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     flags = ["--env", "CartPole-v1", "--net", "mlp", "--device", "cpu", "--systems", "a3c-cpu", "--a3c-agents", "2"]
-    command = [sys.executable, "-m", "ga3c", "bench", "placements", *flags, "--seconds", "60"]
-    bench = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    learners: list[int] = []
-    deadline = time.monotonic() + 60
-    while len(learners) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-        learners = children(bench.pid)
-    os.kill(bench.pid, signal.SIGINT)
-    _, error = bench.communicate(timeout=30)
+    with runs.started("bench", "placements", *flags, "--seconds", 60) as bench:
+        runs.wait_for(lambda: len(runs.agent_processes(bench.pid)) == 2, "the start of both learners")
+        learners = runs.agent_processes(bench.pid)
+        os.kill(bench.pid, signal.SIGINT)
+        output, _ = bench.communicate(timeout=60)
     assert bench.returncode == 130
-    assert error.splitlines()[-1] == "ga3c: Interrupted."
-    assert len(learners) == 2
-    assert not any(Path(f"/proc/{pid}").exists() for pid in learners)
-
-
-def children(pid: int) -> list[int]:
-    """The agent processes of a run."""
-    names = Path(f"/proc/{pid}/task").glob("*/children")
-    pids = [int(child) for name in names for child in name.read_text().split()]
-    return [pid for pid in pids if not is_guardian(pid)]
+    assert output.splitlines()[-1] == "ga3c: Interrupted."
+    assert not any(map(runs.is_alive, learners))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ga3c.bench.progress import PhaseBar
 from ga3c.config import Config
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.errors import UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import session
 from ga3c.run.folder import RunFolder
 from ga3c.tune import tuning

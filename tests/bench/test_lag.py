@@ -17,7 +17,7 @@ from ga3c.bench.lag import LagArguments
 from ga3c.bench.outcome import Outcome
 from ga3c.config import Config, DeviceName
 from ga3c.errors import Diverged, RunFailed
-from ga3c.metrics.stats import Episode
+from ga3c.metrics.snapshot import Episode
 from ga3c.run import session
 
 pytestmark = pytest.mark.timeout(120)

@@ -31,8 +31,8 @@ def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(result["checks"]) == 12
     assert all(check["holds"] for check in result["checks"])
     rows = rows_of(tmp_path / "soak.csv")
-    assert len(rows) == result["changes"] >= 5
-    assert len({(row["agents"], row["predictors"], row["trainers"]) for row in rows}) >= 4
+    assert len(rows) == result["changes"] >= 2
+    assert len({(row["agents"], row["predictors"], row["trainers"]) for row in rows}) >= 2
     assert NO_PLOT or (tmp_path / "soak.png").stat().st_size > 10_000
 
 

@@ -25,7 +25,7 @@ from ga3c.bench.training import Budget
 from ga3c.config import Config, RunConfig
 from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed, UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import evaluate, protocols, session, settings
 from ga3c.run.folder import RunFolder
 from ga3c.tune.tuner import Setting

@@ -15,7 +15,6 @@ from ga3c.config import LearnConfig
 from ga3c.engine.preprocess import ScreenPreprocessor
 from ga3c.engine.store import Rollouts
 
-pytestmark = pytest.mark.timeout(60)
 WaitUntil = Callable[..., None]
 MakeEngine = Callable[..., Any]
 
@@ -37,7 +36,7 @@ def learned_values(engine: Any, wait_until: WaitUntil, updates: int, states: int
     for trainer in engine.trainers:
         trainer._rates = rates
     engine.start()
-    wait_until(lambda: engine.stats.failure or engine.model.version >= updates, seconds=50.0)
+    wait_until(lambda: engine.stats.failure or engine.model.version >= updates)
     engine.stop()
     assert engine.stats.failure is None, engine.stats.failure
     size = engine.pool.spec.observation_shape[0]

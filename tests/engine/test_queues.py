@@ -15,7 +15,6 @@ from ga3c.agents.slots import Group, arrange
 from ga3c.agents.worker import REQUEST
 from ga3c.engine.training_queue import TrainingQueue
 
-pytestmark = pytest.mark.timeout(60)
 Threads = Callable[..., list[threading.Thread]]
 WaitUntil = Callable[..., None]
 
@@ -60,7 +59,7 @@ def test_requests_of_threads_are_conserved(make_queue: Any, in_threads: Threads,
     def agent(number: int) -> None:
         for _ in range(rounds):
             ask(queue, groups[number])
-            assert answered[number].acquire(timeout=20)
+            assert answered[number].acquire(timeout=60)
 
     def predictor(number: int) -> None:
         for requests in iter(queue.take, None):

@@ -13,7 +13,6 @@ from ga3c.engine.store import Closed
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.metrics.trace import Tracer
 
-pytestmark = pytest.mark.timeout(30)
 WaitUntil = Callable[..., None]
 Batch = Sequence[int] | None
 

@@ -297,7 +297,6 @@ def fill(store: ExperienceStore, count: int) -> list[int]:
     return finished
 
 
-@pytest.mark.timeout(60)
 def test_whoever_waits_for_room_wakes_when_a_block_is_released(in_threads: Threads, wait_until: WaitUntil) -> None:
     store = ExperienceStore(make_spec(1, False), 1, 1, spare_blocks=1, discount=0.9, device=CPU)
     (full,) = fill(store, 2)
@@ -312,7 +311,6 @@ def test_whoever_waits_for_room_wakes_when_a_block_is_released(in_threads: Threa
     assert later != [full]
 
 
-@pytest.mark.timeout(60)
 def test_closing_ends_every_wait_for_room(in_threads: Threads, wait_until: WaitUntil) -> None:
     store = ExperienceStore(make_spec(1, False), 1, 1, spare_blocks=1, discount=0.9, device=CPU)
     fill(store, 2)
@@ -332,7 +330,6 @@ def test_closing_ends_every_wait_for_room(in_threads: Threads, wait_until: WaitU
         store._take(1)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(("rollout", "batch"), [(1, 2), (3, 1), (5, 4)])
 def test_no_block_is_written_while_a_trainer_reads_it(
     in_threads: Threads, wait_until: WaitUntil, rollout: int, batch: int

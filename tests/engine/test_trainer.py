@@ -19,7 +19,6 @@ from ga3c.engine.training_queue import TrainingQueue
 from ga3c.learn.schedules import Rates
 from ga3c.metrics.stats import Gauges, Stats, Update
 
-pytestmark = pytest.mark.timeout(60)
 SPEC = vector_spec(3)
 ROLLOUT, BATCH, WAITING = 2, 3, 10
 """Steps of a rollout, rollouts of a batch, and batches that the queue holds."""

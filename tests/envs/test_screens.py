@@ -41,7 +41,6 @@ def dense(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return picture
 
 
-@pytest.mark.timeout(60)
 def test_tables_are_the_emulators() -> None:
     seen: dict[int, set[int]] = {}
     # Loading a ROM takes 85 ms, so: every third game, and all of unusual height.
@@ -61,7 +60,6 @@ def test_tables_are_the_emulators() -> None:
 
 
 @pytest.mark.parametrize("game", ["breakout", "klax"])
-@pytest.mark.timeout(60)
 def test_tables_hold_for_colours_forced_into_memory(game: str) -> None:
     ale = emulator(game)
     height, _ = ale.getScreenDims()

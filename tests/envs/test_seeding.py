@@ -2,7 +2,7 @@
 
 import itertools
 
-from ga3c.envs.seeding import environment_seed, evaluation_seed, lane_seed
+from ga3c.envs.seeding import continued_seed, environment_seed, evaluation_seed, lane_seed
 
 
 def test_no_two_agents_and_no_two_lives_play_the_same_games() -> None:
@@ -17,6 +17,7 @@ def test_the_numbers_are_those_of_earlier_runs() -> None:
     assert environment_seed(3, 5) == 3_000_014
     assert environment_seed(3, 5, incarnation=2) == 3_131_088
     assert environment_seed(2**31 - 1, 0) == (2**31 - 1) * 1_000_003 % 2**31
+    assert (continued_seed(3, 0), continued_seed(3, 500), continued_seed(2**31 - 1, 2)) == (3, 503, 1)
     assert lane_seed(3, 501) == 3_501
     assert lane_seed(3, 1, incarnation=2) == 131_077_001
 

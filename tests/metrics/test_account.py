@@ -30,7 +30,6 @@ from ga3c.run import session, settings
 from ga3c.run.folder import RunFolder
 from ga3c.run.server import Server
 
-pytestmark = pytest.mark.timeout(60)
 WaitUntil = Callable[..., None]
 MakeEngine = Callable[..., Engine]
 Cells = NDArray[np.int64]

@@ -8,7 +8,7 @@ from snapshots import make_episode, make_snapshot, make_unknown
 
 from ga3c.metrics import account, seal
 from ga3c.metrics.sinks.csv import CsvSink, read_episodes, read_metrics, sample_episodes, shortfall, trim
-from ga3c.metrics.stats import METRICS, Counters, Snapshot
+from ga3c.metrics.snapshot import METRICS, Counters, Snapshot
 
 
 def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:

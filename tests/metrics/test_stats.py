@@ -6,22 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from ga3c.machine import nvml
 from ga3c.metrics import stats as stats_module
-from ga3c.metrics.stats import AVERAGED_EPISODES, Counters, Ended, Episode, Gauges, Measured, Stats, Update
+from ga3c.metrics.snapshot import AVERAGED_EPISODES, Counters, Episode
+from ga3c.metrics.stats import Ended, Gauges, Measured, Stats, Update
 
 MILLISECOND = 1_000_000
-
-
-class Clock:
-    """A clock that moves only when a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -250,7 +242,6 @@ def test_the_first_failure_is_kept(clock: Clock) -> None:
     assert stats.failure.endswith("ValueError: odd\n")
 
 
-@pytest.mark.timeout(60)
 def test_nothing_that_threads_add_is_lost(in_threads: Callable[..., list[threading.Thread]]) -> None:
     stats, each, threads = make(), 500, 4
 

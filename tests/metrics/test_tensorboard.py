@@ -9,7 +9,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata  # type: ignore[import
 
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.tensorboard import SETTINGS_TAG, TAGS, TensorBoardSink
-from ga3c.metrics.stats import METRICS
+from ga3c.metrics.snapshot import METRICS
 
 
 def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:

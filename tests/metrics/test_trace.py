@@ -1,12 +1,10 @@
 """Traces of real runs: well-formed, complete to the microsecond, bounded, and absent unless asked for."""
 
-import csv
 import dataclasses
 import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -16,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import runs
 import torch
 
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
@@ -29,8 +28,6 @@ from ga3c.run import checkpoint, session, settings
 from ga3c.run.folder import RunFolder
 from ga3c.run.server import Server
 
-pytestmark = pytest.mark.timeout(60)
-ROOT = Path(__file__).parents[2]
 SECONDS, AGENTS, WORKERS = 0.8, 6, 2
 MILLISECOND = 1_000_000
 Spans = dict[tuple[str, str], list[dict[str, Any]]]
@@ -52,32 +49,19 @@ def total(spans: list[dict[str, Any]], what: str, name: str) -> int:
     return sum(span["args"][what] for span in spans if span["name"] == name)
 
 
-def seconds_of_training(metrics: Path) -> int:
-    if not metrics.exists():
-        return 0
-    with open(metrics, newline="", encoding="utf-8") as file:
-        return sum(float(row["pps"] or 0) > 0 for row in csv.DictReader(file))
+def seconds_of_training(folder: Path) -> int:
+    return sum(float(row["pps"] or 0) > 0 for row in runs.rows(folder))
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder and the output of a run that was traced, and ended by Ctrl-C."""
     folder = tmp_path_factory.mktemp("trace") / "run"
-    words = ("train", "CartPole-v1", "--device", "cpu", "--profile", SECONDS, "--agents", AGENTS, "--workers", WORKERS)
-    command = [sys.executable, "-m", "ga3c", *map(str, words), "--ui", "plain", "--out", str(folder)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        deadline = time.monotonic() + 40
-        metrics = folder / "metrics.csv"
-        while seconds_of_training(metrics) < 3:
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < deadline, "it did not train"
-            time.sleep(0.05)
+    words = ("--device", "cpu", "--profile", SECONDS, "--agents", AGENTS, "--workers", WORKERS, "--ui", "plain")
+    with runs.started("train", "CartPole-v1", *words, "--out", folder) as process:
+        runs.wait_for(lambda: process.poll() is not None or seconds_of_training(folder) >= 3, "training")
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     return folder, output
 

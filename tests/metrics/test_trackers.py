@@ -58,7 +58,7 @@ def wandb_records(path: Path) -> Iterator[Any]:
 def wandb_run(folder: Path) -> tuple[dict[str, Any], dict[int, dict[str, Any]], dict[str, Any], str]:
     """Config, history by step, summary and id of the last run that the folder has."""
     path = max(folder.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.stat().st_ctime_ns)
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 60.0
     while not (records := list(wandb_records(path))) or not records[-1].HasField("exit"):
         assert time.monotonic() < deadline, "wandb's service writes the file, and has not finished it"
         time.sleep(0.01)

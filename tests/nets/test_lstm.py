@@ -29,7 +29,6 @@ from ga3c.run.folder import RunFolder
 from ga3c.run.policy import Policy, PolicyState
 from ga3c.run.trained import ActionChoice, Trained, load
 
-pytestmark = pytest.mark.timeout(90)
 CPU = torch.device("cpu")
 
 # -- the cell ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 from saved_runs import save_format_2
 
 from ga3c.errors import UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint
 from ga3c.run.checkpoint import Checkpoint, Damaged
 

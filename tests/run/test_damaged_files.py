@@ -16,7 +16,7 @@ from saved_runs import save_format_2
 
 from ga3c.config import Config, EngineConfig, RunConfig, differences, from_toml, to_toml
 from ga3c.errors import UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, saved
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.folder import RunFolder

@@ -19,7 +19,7 @@ from ga3c.config import Config, EnvConfig, NetConfig
 from ga3c.engine.lane import Lane
 from ga3c.engine.store import ExperienceStore
 from ga3c.errors import UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, evaluate, protocols
 from ga3c.run import trained as networks
 from ga3c.run.folder import RunFolder

@@ -17,7 +17,7 @@ from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
 from ga3c.metrics.sinks.tensorboard import TAGS
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run import checkpoint, session, settings
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]

@@ -21,7 +21,7 @@ from ga3c.engine.trainer import Trainer
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run import interrupts, pauses, session, settings
 from ga3c.run.interrupts import Interrupts
 from ga3c.run.pauses import Pauses
@@ -174,7 +174,7 @@ def test_a_third_signal_ends_the_process_on_the_spot() -> None:
             for line in ("ready", "Stopped by SIGINT.", "at once", "at once"):
                 assert process.stdout.readline() == line + "\n"
                 process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()
 

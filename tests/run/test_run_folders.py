@@ -19,7 +19,7 @@ from torch import Tensor
 from ga3c.config import Config, RunConfig, changed, differences, to_toml
 from ga3c.errors import UserError
 from ga3c.metrics.sinks.csv import CsvSink, read_metrics
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, saved, session, trained
 from ga3c.run import settings as presets
 from ga3c.run.checkpoint import Checkpoint

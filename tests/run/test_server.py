@@ -17,7 +17,7 @@ from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import read_events
 from ga3c.metrics.sinks.status import read_status
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run import checkpoint, saver, session, settings
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.watch import AgentWatch

@@ -52,6 +52,6 @@ def test_a_run_whose_output_nobody_reads_goes_on_and_stops_in_order(tmp_path: Pa
             process.send_signal(signal.SIGTERM)
         assert len(agents) == 2
         for process, folder in runs:
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
             assert last_counters(folder).steps == int(rows(folder)[-1]["steps"]) > 0
         assert not any(map(is_alive, agents))

@@ -13,7 +13,6 @@ from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
 from ga3c.run import session, settings
 
-pytestmark = pytest.mark.timeout(60)
 Owner = Callable[[Ga3c], Any]
 """Finds the object that a call goes to."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from ga3c.agents.processes import Failure, Hang
 from ga3c.config import EngineConfig
@@ -19,16 +20,6 @@ Current thread 0x02 (most recent call first):
   File "/home/me/game.py", line 12 in step
   File "{room}/agents/agent.py", line 35 in step
   File "{room}/agents/worker.py", line 75 in step""".format(room=Path(watch.__file__).parents[1])
-
-
-class Clock:
-    """Replaces the module `time` where the watch reads it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Agents:

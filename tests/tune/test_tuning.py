@@ -10,7 +10,7 @@ import pytest
 from disks import full_at
 
 from ga3c.config import Config, EngineConfig
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.tune import tuning
 from ga3c.tune.tuner import Climber, Decision, Setting, Space, Tuner, Window, default_limit
 from ga3c.tune.tuning import Tuning

@@ -9,7 +9,7 @@ from snapshots import PREDICTORS_BUSY, make_snapshot, make_unknown
 from ga3c.metrics import account
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Snapshot
+from ga3c.metrics.snapshot import Snapshot
 from ga3c.view.live import Dashboard, LiveSink
 from ga3c.view.plain import PlainSink
 

@@ -16,7 +16,7 @@ from ga3c import cli, envs, nets
 from ga3c.config import Config, EnvConfig, to_toml
 from ga3c.engine.model import Model
 from ga3c.errors import RunFailed, UserError
-from ga3c.metrics.stats import Counters
+from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, trained
 from ga3c.run.folder import RunFolder
 from ga3c.view import play

@@ -17,7 +17,7 @@ import pytest
 from ga3c import cli
 from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, SystemName, to_toml
 from ga3c.metrics.sinks.csv import CsvSink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.view import curves, labels, plot
 from ga3c.view.curves import Run
 

@@ -22,7 +22,7 @@ from ga3c.config import Config
 from ga3c.engine.ga3c import Ga3c
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.strict_json import to_json
 from ga3c.run import session, settings
 

@@ -37,7 +37,7 @@ class FaultArguments:
     with the result so far."""
 
     count: int | None = None
-    """How many faults (default: 200, or no limit with --minutes)."""
+    """How many faults; 200 unless given, or no limit with --minutes."""
     minutes: float = 0.0
     """Stop after this number of minutes (0: no limit)."""
     seed: int = 1

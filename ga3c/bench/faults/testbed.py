@@ -111,8 +111,8 @@ class Case:
         return HANG + _SLOWER * self.bed.seconds[name]
 
     def run(self, name: str, plan: Plan | None = None, steps: int | None = None, patience: float = 0.0) -> Ended:
-        """Trains or resumes, and checks what must hold for any process. The record is checked by `check_run`. For
-        `patience` seconds more than other commands it may wait, as it says, before it counts as hanging."""
+        """Trains or resumes, and checks what must hold for any process. The record is checked by `check_run`. It
+        counts as hanging `patience` seconds later than other commands, for a wait that it announces."""
         if name == "resume" and not self.folder.exists():
             self.use_base()
         ended = self.bed.zygote.run(self.job(*self.words(name, steps), plan=plan), self.limit(name) + patience)

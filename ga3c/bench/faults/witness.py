@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 RECORD_SECONDS = 0.1
 """Seconds between records of a run under test: it makes as many as a longer run would."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ga3c.metrics.events import Event
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 
 class Sink:

@@ -14,7 +14,7 @@ from typing import Any
 from ga3c.metrics import seal
 from ga3c.metrics.rows import line, number
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import METRICS, Counters, Episode, Snapshot
+from ga3c.metrics.snapshot import METRICS, Counters, Episode, Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.thinning import Thinning, keeps_episode
 

@@ -9,7 +9,7 @@ from typing import Any
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.strict_json import to_json
 
 

@@ -13,7 +13,7 @@ from ga3c.errors import UserError
 from ga3c.metrics.events import Event, Outcome, outcome
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.tracker import as_os_error, read_id, write_id
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 _SECONDS_BETWEEN_ROWS = 10.0
 """A store takes up to 0.1 s of CPU time for one snapshot: every second would slow training down."""
@@ -39,7 +39,8 @@ class MlflowSink(Sink):
             self._run_id = self._begin(run)
         except Exception as error:
             raise UserError(
-                f"MLflow cannot start a run: {error}. Check MLFLOW_TRACKING_URI or leave mlflow out of --log."
+                f"MLflow cannot start a run: {str(error).rstrip('.')}. Check MLFLOW_TRACKING_URI, "
+                "or leave mlflow out of --log."
             ) from error
         write_id(run, "mlflow", self._run_id)
         self._thread = ThreadPoolExecutor(1, "mlflow")

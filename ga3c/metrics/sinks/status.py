@@ -10,7 +10,7 @@ from ga3c.files import replacing
 from ga3c.metrics.events import Event, Outcome, outcome
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import now
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.strict_json import to_json
 
 _FIGURES = (

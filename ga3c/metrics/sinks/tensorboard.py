@@ -21,7 +21,7 @@ from ga3c.metrics.events import Event, outcome
 from ga3c.metrics.sinks import hparams
 from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 TAGS = {
     "score": "score/mean of last 100",

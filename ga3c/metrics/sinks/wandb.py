@@ -11,7 +11,7 @@ from ga3c.errors import UserError
 from ga3c.metrics.events import Event, Outcome, outcome
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.tracker import as_os_error, read_id, write_id
-from ga3c.metrics.stats import Episode, Snapshot
+from ga3c.metrics.snapshot import Episode, Snapshot
 
 
 class WandbSink(Sink):
@@ -36,7 +36,7 @@ class WandbSink(Sink):
             )
         except Exception as error:
             raise UserError(
-                f"wandb cannot start a run: {error}. Run `wandb login`, set WANDB_MODE=offline, "
+                f"wandb cannot start a run: {str(error).rstrip('.')}. Run `wandb login`, set WANDB_MODE=offline, "
                 "or leave wandb out of --log."
             ) from error
         write_id(run, "wandb", run_id)
