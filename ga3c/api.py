@@ -136,11 +136,12 @@ def load(
 
 def _bind(path: str | Path, env: Env | None, trust: bool) -> None:
     """Takes `env` for the environment of the run in a folder; without it, checks that its module may be imported."""
-    env_id = RunFolder.of(Path(path)).read_config().env_id
+    run = RunFolder.of(Path(path))
+    env_id = run.read_config().env_id
     if env is not None:
         envs.bind(env_id, env)
-    elif not trust:
-        trusting.check(env_id)
+    else:
+        trusting.settle(env_id, run.path, trust)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """One learner, made from its task, and the process that runs it."""
 
 import contextlib
-import mmap
 import os
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from ga3c.a3c.learner import Learner
 from ga3c.a3c.reports import Tell, send
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.agents.agent import Agent
-from ga3c.agents.slots import SlotPlan, Slots
+from ga3c.agents.slots import SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
 from ga3c.agents.tasks import Task
 from ga3c.agents.worker import die_with_parent
@@ -82,8 +81,8 @@ def main() -> None:
     engine, net = task.config.engine, task.config.net
     where = device.choose(engine.device)
     device.prepare(where, engine.torch_threads or 1, task.seed, tf32=net.precision != "fp32")
-    slots = Slots(mmap.mmap(task.slots_fd, 0), task.slots)
-    board = Board(mmap.mmap(task.board_fd, 0), engine.agents)
+    slots = Slots(map_memory(task.slots_fd), task.slots)
+    board = Board(map_memory(task.board_fd), engine.agents)
     memory = ipc.attach(task.gpu_handle, where) if task.gpu_handle else board.model
     # If the server is dead, a report meets a broken pipe: no traceback for that.
     with contextlib.suppress(BrokenPipeError):

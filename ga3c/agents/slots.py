@@ -158,3 +158,12 @@ class SharedMemory:
     def close(self) -> None:
         """Closes the descriptor. The mapping stays as long as arrays use it."""
         os.close(self.fd)
+
+
+def map_memory(fd: int) -> mmap.mmap:
+    """The shared memory in a process that inherits its descriptor. A process that an environment forks does not have
+    it: were it to step the same agents, it would end there, and could not write into their slots."""
+    memory = mmap.mmap(fd, 0)
+    if hasattr(mmap, "MADV_DONTFORK"):  # Linux
+        memory.madvise(mmap.MADV_DONTFORK)
+    return memory

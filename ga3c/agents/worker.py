@@ -1,7 +1,6 @@
 """A process of agents. It steps one group while the other waits for its actions, and never imports torch."""
 
 import contextlib
-import mmap
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
-from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots
+from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
 from ga3c.agents.tasks import Task
 from ga3c.config import EnvConfig
@@ -52,7 +51,7 @@ class AgentTask(Task):
 def run(task: AgentTask) -> None:
     """Steps agents until the server closes the reply pipe or ends."""
     own.receive(task.env_id, task.env_pickle)
-    slots = Slots(mmap.mmap(task.memory_fd, 0), task.slots)
+    slots = Slots(map_memory(task.memory_fd), task.slots)
     ring = slots.rings[task.worker] if task.slots.spans else None
     progress, worker = quick(slots.progress), task.worker
     times = None

@@ -195,6 +195,7 @@ class Server:
             self.stats.trace.close()
         if self._tuning is not None:
             self._tuning.close()
+            self._tell_of_tuning()
         self.system.stop(_PATIENCE_SECONDS)
         if left := self.system.left:
             text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
@@ -212,12 +213,19 @@ class Server:
             reason = str(error).strip() or repr(error)
             self._end_tuning(f"Tuning ends, and the run goes on with {self._tuning.end()} ({reason}).")
             return
+        self._tell_of_tuning()
         if news is not None:
             self._reporter.tell("tuned", news, **self._tuning.accepted._asdict(), before=accepted._asdict())
+
+    def _tell_of_tuning(self) -> None:
+        assert self._tuning is not None
+        for kind, text in self._tuning.take_notices():
+            self._reporter.tell(kind, text)
 
     def _end_tuning(self, text: str) -> None:
         assert self._tuning is not None
         self._tuning.close()
+        self._tell_of_tuning()
         self._tuning = None
         self._reporter.tell("note", text)
 

@@ -2,12 +2,19 @@
 is in. Importing a module runs it, so it is named before it is imported."""
 
 import importlib.util
+import itertools
 import sys
-from importlib.machinery import PathFinder
+import warnings
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import NamedTuple
 
 from ga3c.envs import own
-from ga3c.errors import UserError
+from ga3c.errors import Ga3cWarning, UserError
+
+_LEVELS = 3
+"""How far above a run's folder its environment's module is looked for: runs/ENV/DATE lies in the folder that the run
+was started from."""
 
 
 class Foreign(NamedTuple):
@@ -17,37 +24,54 @@ class Foreign(NamedTuple):
     module: str
     file: str
     """Where its code, or that of the package around it, would be loaded from."""
+    folder: str = ""
+    """The folder above the run's that holds it; empty if Python finds the module by itself."""
 
     @property
     def text(self) -> str:
         return f"This run's environment is {self.env_id}: to play it, the code in {self.file} is run"
 
 
-def foreign(env_id: str) -> Foreign | None:
-    """What would be imported for an environment; None if nothing would be, or no module of that name is found. Finding
-    it runs none of its code."""
+def foreign(env_id: str, run: Path) -> Foreign | None:
+    """What would be imported for the environment of the run in a folder; None if nothing would be, or no module of that
+    name is found. Finding it runs none of its code."""
     module, colon, _ = env_id.rpartition(":")
     if not colon or env_id.startswith(own.PREFIX) or module in sys.modules:
         return None
-    file = _locate(module)
-    return None if file is None else Foreign(env_id, module, file)
-
-
-def check(env_id: str) -> None:
-    """Refuses an environment whose module would have to be imported."""
-    found = foreign(env_id)
-    if found is not None:
-        raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
-
-
-def _locate(module: str) -> str | None:
-    """The file of a module. `find_spec` would import the packages around it, so each is looked for in the one before;
-    of the last that is found, the file is returned: its code would run even if the rest does not exist."""
     top, *inner = module.split(".")
+    if (spec := _on_path(top)) is not None:
+        file = _file(spec, inner)
+        return None if file is None else Foreign(env_id, module, file)
+    for folder in map(str, itertools.islice(run.absolute().parents, _LEVELS)):
+        spec = PathFinder.find_spec(top, [folder])
+        if spec is not None and spec.origin is not None:  # any folder of that name would be a package without a file
+            return Foreign(env_id, module, _file(spec, inner) or spec.origin, folder)
+    return None
+
+
+def settle(env_id: str, run: Path, trusted: bool) -> None:
+    """Refuses an environment whose module would have to be imported, unless it is `trusted`. A trusted module that
+    Python does not find by itself is looked for, after all others, in the folder above the run's that holds it."""
+    found = foreign(env_id, run)
+    if found is None:
+        return
+    if not trusted:
+        raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
+    if found.folder:
+        warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
+        sys.path.append(found.folder)
+
+
+def _on_path(top: str) -> ModuleSpec | None:
     try:
-        spec = importlib.util.find_spec(top)
+        return importlib.util.find_spec(top)
     except (ImportError, ValueError):
-        spec = None
+        return None
+
+
+def _file(spec: ModuleSpec | None, inner: list[str]) -> str | None:
+    """The file of a module in a package. `find_spec` would import the packages around it, so each is looked for in the
+    one before; of the last that is found, the file is returned: its code would run even if the rest does not exist."""
     file = None
     for name in (*inner, None):
         if spec is None:

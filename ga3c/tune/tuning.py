@@ -1,6 +1,5 @@
 """Tuning: measures a running system in windows, lets the tuner decide, changes the system and writes tuning.csv."""
 
-import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from ga3c.config import Config
 from ga3c.envs.seeding import continued_seed
 from ga3c.errors import UserError
+from ga3c.metrics.events import Kind
 from ga3c.metrics.rows import line, number
 from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.tables import Table
@@ -66,6 +66,9 @@ class Tuning:
         self._writer: RowWriter | None = None
         self._waiting: list[str] = []
         """Rows until the file is open; then the writer holds back what it cannot write."""
+        self._refused = False
+        """Whether rows are held back because the disk refuses them."""
+        self._notices: list[tuple[Kind, str]] = []
         self.accepted = system.setting
         """The best setting so far; another one may be on trial."""
         self._measure_from = math.nan
@@ -130,19 +133,48 @@ class Tuning:
             *decision.accepted, decision.why,
         )  # fmt: skip
         self._waiting.append(line(cells))
-        with contextlib.suppress(
-            OSError, UserError
-        ):  # a full disk does not end tuning; the run's other records tell of it
-            self._writer = self._writer or self._table.open()
-            rows, self._waiting = self._waiting, []
-            self._writer.write(rows)
-            self._writer.sync()
+        try:
+            self._write_waiting()
+        except (OSError, UserError) as error:  # a full disk does not end tuning
+            if not self._refused:
+                text = f"{self._name} cannot be written ({_reason(error)}); it is tried again, and the run goes on."
+                self._notices.append(("warning", text))
+            self._refused = True
+        else:
+            if self._refused:
+                self._notices.append(("note", f"{self._name} writes again; nothing is missing."))
+            self._refused = False
+
+    def _write_waiting(self) -> None:
+        self._writer = self._writer or self._table.open()
+        rows, self._waiting = self._waiting, []
+        self._writer.write(rows)
+        self._writer.sync()
+
+    def take_notices(self) -> list[tuple[Kind, str]]:
+        """Events since the last call: whether tuning.csv can be written."""
+        notices, self._notices = self._notices, []
+        return notices
 
     def close(self) -> None:
         """Ends the record; the system keeps its setting."""
-        if self._writer is not None:
-            with contextlib.suppress(OSError):
+        try:
+            if self._waiting:
+                self._write_waiting()
+            if self._writer is not None:
                 self._writer.close()
+        except (OSError, UserError) as error:
+            self._notices.append(
+                ("warning", f"The last windows could not be written to {self._name} ({_reason(error)}).")
+            )
+
+    @property
+    def _name(self) -> str:
+        return self._table.path.name
+
+
+def _reason(error: Exception) -> str:
+    return str(error).removesuffix(".")
 
 
 def _named(setting: Setting) -> str:

@@ -13,7 +13,8 @@ def given(folder: Path, trusted: bool) -> bool:
     nobody is asked, and the answer is no. A UserError says that the person refused."""
     if trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return trusted
-    found = trust.foreign(RunFolder.of(folder).read_config().env_id)
+    run = RunFolder.of(folder)
+    found = trust.foreign(run.read_config().env_id, run.path)
     if found is None:
         return False
     print(f"{found.text}.\nDo you trust it? [y/N] ", end="", file=sys.stderr, flush=True)

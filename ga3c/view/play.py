@@ -69,8 +69,8 @@ def show(
         raise UserError(f"--max-seconds is {max_seconds:g}, but must be 0 (no limit) or more.")
     if video is not None:
         check_video(video)
-    if not trust:
-        trusting.check(RunFolder.of(folder).read_config().env_id)
+    run = RunFolder.of(folder)
+    trusting.settle(run.read_config().env_id, run.path, trust)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")

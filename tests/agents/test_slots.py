@@ -3,6 +3,9 @@
 import gc
 import mmap
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +52,27 @@ def test_processes_that_map_the_memory_see_the_same_arrays(
         assert len(array) == rows.get(name, 5)
         assert (array == number + 1).all(), f"{name} overlaps another array"
         assert array.__array_interface__["data"][0] % 64 == 0
+    memory.close()
+
+
+FORKS = """
+import os, sys
+from ga3c.agents.slots import map_memory
+memory = map_memory(int(sys.argv[1]))
+if os.fork() == 0:
+    memory[0] = 1
+    os._exit(0)
+sys.exit(-os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTFORK"), reason="this system gives all memory to a forked process")
+def test_a_process_that_an_environment_forks_cannot_write_into_slots() -> None:
+    """If it came back from the environment's step, it would answer for the same agents as its parent."""
+    memory = SharedMemory(4096)
+    done = subprocess.run([sys.executable, "-c", FORKS, str(memory.fd)], pass_fds=[memory.fd], timeout=60, check=False)
+    assert done.returncode == signal.SIGSEGV
+    assert memory.buffer[0] == 0
     memory.close()
 
 

@@ -218,6 +218,15 @@ def test_tuning_that_gets_no_more_threads_is_told_of_in_a_sentence(
     assert len(system.predictors) == 1, "a thread that does not run is not counted on"
 
 
+def test_a_record_of_tuning_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = begin(tmp_path, tune=True)
+    tuning = run.server._tuning
+    assert tuning is not None
+    monkeypatch.setattr(tuning, "take_notices", lambda: [("warning", "tuning.csv cannot be written")])
+    run.train()
+    assert "tuning.csv cannot be written" in told(run)
+
+
 def test_a_sink_that_cannot_begin_is_told_of_in_a_sentence(tmp_path: Path) -> None:
     run = begin(tmp_path)
     (run.folder / "tensorboard").write_text("in the way")

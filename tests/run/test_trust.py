@@ -94,15 +94,45 @@ def test_finding_a_module_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     for path in (package / "__init__.py", package / "inner" / "__init__.py", package / "inner" / "envs.py"):
         path.write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = trust.foreign("strange_package.inner.envs:Env")
+    found = trust.foreign("strange_package.inner.envs:Env", tmp_path)
     assert found is not None
     assert found.file == str(package / "inner" / "envs.py")
-    missing = trust.foreign("strange_package.other:Env")  # importing it would run the package all the same
+    missing = trust.foreign("strange_package.other:Env", tmp_path)  # importing it would run the package all the same
     assert missing is not None
     assert missing.file == str(package / "__init__.py")
     assert "strange_package" not in sys.modules
 
 
 @pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "CartPole-v1", "python:Env", "no_such_module:Env", "os:getcwd"])
-def test_what_imports_nothing_needs_no_trust(env_id: str) -> None:
-    assert trust.foreign(env_id) is None
+def test_what_imports_nothing_needs_no_trust(env_id: str, tmp_path: Path) -> None:
+    assert trust.foreign(env_id, tmp_path) is None
+
+
+@pytest.mark.parametrize("out", ["run", "runs/ENV/DATE"])
+def test_a_run_of_an_own_environment_is_used_from_another_folder(tmp_path: Path, out: str) -> None:
+    """Its module is found above the run's folder, and imported only if it is trusted."""
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = save_run(project / out, Config(env_id="toys:Countdown"))
+    (project / "toys.py").write_text((ROOT / "tests" / "toys.py").read_text() + "open('ran', 'a').close()\n")
+    words = [sys.executable, "-P", "-m", "ga3c", "eval", str(folder), "--episodes", "1", "--device", "cpu"]
+    more = {"PYTHONPATH": str(ROOT)}
+    for trusted in ([], ["--trust"]):
+        done = subprocess.run(
+            [*words, *trusted], cwd=elsewhere, env=os.environ | more, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == (0 if trusted else 2), done.stderr
+        assert str(project / "toys.py") in done.stderr
+        assert (elsewhere / "ran").exists() == bool(trusted)
+    assert "The module toys is imported from" in done.stderr
+    assert "mean score" in done.stdout
+
+
+def test_no_module_is_looked_for_far_above_a_run(tmp_path: Path) -> None:
+    run = tmp_path / "a" / "b" / "c" / "run"
+    (tmp_path / "far_module.py").write_text("")
+    assert trust.foreign("far_module:Env", run) is None
+    found = trust.foreign("far_module:Env", run.parent)
+    assert found is not None
+    assert (found.file, found.folder) == (str(tmp_path / "far_module.py"), str(tmp_path))

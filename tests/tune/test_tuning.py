@@ -258,11 +258,18 @@ def test_a_full_disk_neither_ends_tuning_nor_loses_windows(tmp_path: Path) -> No
     run = Run(followed)
     with full_at(20):  # not even the header fits
         run.go_on(11 + 15)
+        ((kind, told),) = followed.take_notices()
+        assert kind == "warning"
+        assert told.startswith("tuning.csv cannot be written (")
+        assert told.endswith("File too large); it is tried again, and the run goes on.")
     run.go_on(15)
+    assert followed.take_notices() == [("note", "tuning.csv writes again; nothing is missing.")]
     assert [row["why"] for row in rows(path)] == ["window 0", "window 1"]
     with full_at(path.stat().st_size + 20):
         run.go_on(30)
+        assert len(followed.take_notices()) == 1, "it is told once"
     followed.close()
+    assert followed.take_notices() == []
     assert [row["why"] for row in rows(path)] == ["window 0", "window 1", "window 2", "window 3"]
 
 
@@ -271,9 +278,23 @@ def test_a_file_that_cannot_be_opened_delays_windows(tmp_path: Path) -> None:
     script = Script(*(Decision("held", f"window {n}", START, START) for n in range(3)))
     run = Run(Tuning(System(), script, 15.0, path))
     run.go_on(11 + 30)
+    assert "No such file" in run.followed.take_notices()[0][1]
     path.parent.mkdir()
     run.go_on(15)
     assert [row["why"] for row in rows(path)] == ["window 0", "window 1", "window 2"]
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_windows_that_never_reach_the_disk_are_told_of(tmp_path: Path, opened: bool) -> None:
+    path = tmp_path / ("tuning.csv" if opened else "nowhere/tuning.csv")
+    followed = Tuning(System(), Script(Decision("held", "a window", START, START)), 15.0, path)
+    with full_at(0):
+        Run(followed).go_on(11 + 15)
+        followed.take_notices()
+        followed.close()
+    ((kind, told),) = followed.take_notices()
+    assert kind == "warning"
+    assert told.startswith("The last windows could not be written to tuning.csv (")
 
 
 GOOD = "10,500,8,2,1,10,50,3,held,8,2,1,why\n"

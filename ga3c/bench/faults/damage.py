@@ -10,7 +10,7 @@ from ga3c.bench.faults.testbed import Case, says
 from ga3c.bench.faults.zygote import Ended
 
 _BLOCK = 512
-_OTHERS = ("config.toml", "metrics.csv", "episodes.csv", "tuning.csv", "events.jsonl", "status.json")
+_OTHERS = ("config.toml", "metrics.csv", "episodes.csv", "tuning.csv", "seal.json", "events.jsonl", "status.json")
 
 
 def damage(case: Case) -> None:

@@ -157,7 +157,8 @@ def _hook_one(layer: Layer, name: str, kind: str) -> None:
     real = getattr(os, name)
 
     def hooked(path: Any, *args: Any, **more: Any) -> Any:
-        if not layer.concerns(path) and _real(path) != layer._folder:
+        is_there = kind == "mkdir" and os.path.lexists(path)  # a disk in any state answers that; nothing changes
+        if is_there or (not layer.concerns(path) and _real(path) != layer._folder):
             return real(path, *args, **more)
         return layer.event(kind, path, lambda: real(path, *args, **more))
 

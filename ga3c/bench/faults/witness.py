@@ -48,6 +48,7 @@ def install(path: Path) -> None:
     from ga3c.engine.model import Model
     from ga3c.metrics.stats import Stats
     from ga3c.run import checkpoint, reporter, server, session, trained
+    from ga3c.tune import tuning
 
     sink = WitnessSink(path)
     make, build, hold = reporter.Reporter.__init__, session.build, trained.Trained.__init__
@@ -92,6 +93,8 @@ def install(path: Path) -> None:
             hook_load(name)
     for name in ("_RECORD_SECONDS", "_TICK_SECONDS"):
         setattr(server, name, RECORD_SECONDS / (1 if name == "_RECORD_SECONDS" else 5))
+    for name in ("_WARM_UP", "_SETTLE"):  # so that short runs have a tuning.csv too
+        setattr(tuning, name, RECORD_SECONDS)
 
 
 @dataclass
