@@ -42,7 +42,7 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    api.train(args.env_id, preset=args.preset, out=args.out, ui=args.ui, **settings)
+    api.train(args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui, **settings)
 
 
 def resume(arguments: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
+from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
 from ga3c.errors import UserError
 
 
@@ -17,11 +17,20 @@ class TrainArguments:
 
     The run stops at --steps or --minutes, or on Ctrl-C, with a checkpoint; `ga3c resume DIR` continues it."""
 
-    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    env_id: Annotated[
+        tyro.conf.Positional[str | None],
+        tyro.conf.arg(metavar="ENV", help_behavior_hint=f"(default: {Config.env_id})"),
+    ] = None
     """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
     class or function in it."""
-    preset: PresetName = "fast"
+    preset: Annotated[
+        PresetName | None,
+        tyro.conf.arg(metavar="{fast,paper}", help_behavior_hint=f"(default: {Config.preset})"),
+    ] = None
     """fast: the settings that learn fastest. paper: the settings of the GA3C paper and its code."""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    """Settings from a .toml file, such as a run's config.toml; it may have any part of them. Flags and ENV replace what
+    it says."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/ENV/DATE unless given."""
     ui: Ui = "auto"
