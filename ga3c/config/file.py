@@ -9,7 +9,7 @@ from typing import Any, Self
 from ga3c.config import synonyms
 from ga3c.config.names import SECTIONS, checked, setting_names, validated
 from ga3c.config.sections import PresetName
-from ga3c.config.toml import check_env_args
+from ga3c.config.toml import check_env_args, write_toml
 from ga3c.errors import UserError
 from ga3c.files import read_file
 
@@ -39,6 +39,24 @@ class SettingsFile:
             raise UserError(f"--config: {reason}.") from error
         except (UserError, ValueError, TypeError, OverflowError, RecursionError) as error:
             raise UserError(f"--config: {path} cannot be used: {str(error).rstrip('.')}.") from error
+
+    def to_toml(self) -> str:
+        """The inverse of `read`."""
+        head = {"env_id": self.env_id, "preset": self.preset}
+        tables = {
+            section: {
+                name: self.settings[name]
+                for name, own in setting_names().items()
+                if own == section and name in self.settings
+            }
+            for section in SECTIONS
+        }
+        parts = {
+            **{name: value for name, value in head.items() if value is not None},
+            **tables,
+            "env_args": self.env_args,
+        }
+        return write_toml({name: value for name, value in parts.items() if value})
 
 
 def _chosen(tables: Mapping[str, Any]) -> dict[str, Any]:
