@@ -1,11 +1,12 @@
 """`ga3c sweep`: from its flags to its results."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ga3c import files
+from ga3c import files, machine
 from ga3c.bench import arguments, report, settings
 from ga3c.bench.report import Ending
 from ga3c.bench.training import Budget
@@ -105,10 +106,11 @@ def default_folder(env_ids: tuple[str, ...]) -> Path:
 def _plan(args: SweepArguments, fixed: Mapping[str, Any], share: Share) -> tuple[Plan, Config]:
     """The sweep, and the settings of its first run without a search. Refuses environments that cannot be trained and
     settings that cannot be used."""
-    seeds = tuple(range(args.seed, args.seed + args.seeds))
+    cores = len(share) or max(1, machine.num_cores() // (args.jobs or shares.default_jobs()))
     if not share and "torch_threads" not in fixed:  # cores cannot be bound, so at least torch is kept to its share
-        fixed = {**fixed, "torch_threads": 1}
-    plain = Plan(args.env_ids, args.preset, fixed, {}, args.steps, args.minutes, seeds)
+        fixed = {**fixed, "torch_threads": cores}
+    seeds = tuple(range(args.seed, args.seed + args.seeds))
+    plain = Plan(args.env_ids, args.preset, fixed, {}, args.steps, args.minutes, seeds, cores)
     with shares.within(share):
         bases = [settings.base_of(plain.config(RunName(env_id, args.seed), {})) for env_id in args.env_ids]
     for one in bases:
@@ -117,7 +119,7 @@ def _plan(args: SweepArguments, fixed: Mapping[str, Any], share: Share) -> tuple
     searched = space.parse(args.search, base, fixed) if args.search else space.default(base, fixed)
     if not searched:
         raise UserError("Every setting that would be searched is fixed; name others with --search.")
-    return Plan(args.env_ids, args.preset, fixed, searched, args.steps, args.minutes, seeds), base
+    return dataclasses.replace(plain, space=searched), base
 
 
 def _check(args: SweepArguments, fixed: Mapping[str, Any]) -> None:

@@ -43,6 +43,8 @@ class Plan:
     """Of each run; 0 for no limit of steps, or for the preset's length where there are no minutes either."""
     minutes: float
     seeds: tuple[int, ...]
+    cores: int
+    """Of each run; presets depend on it."""
 
     @property
     def runs(self) -> list[RunName]:
@@ -68,6 +70,7 @@ class Plan:
             "--steps": self.steps,
             "--minutes": self.minutes,
             "--seeds": list(self.seeds),
+            "a --jobs that gives each run so many cores:": self.cores,
             "--search": {name: str(part) for name, part in self.space.items()},
             "fixed settings": dict(self.fixed),
         }

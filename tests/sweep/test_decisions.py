@@ -19,7 +19,7 @@ SPACE: Space = {"learning_rate": Range(1e-4, 1e-2, log=True), "rollout": Choice(
 
 
 def plan(*env_ids: str, space: Space = SPACE, seeds: tuple[int, ...] = (1,)) -> Plan:
-    return Plan(env_ids or ("CartPole-v1",), "fast", {"device": "cpu", "agents": 4}, space, 500, 0.0, seeds)
+    return Plan(env_ids or ("CartPole-v1",), "fast", {"device": "cpu", "agents": 4}, space, 500, 0.0, seeds, cores=1)
 
 
 def past(number: int, state: State = "complete", rate: float = 1e-3, **scores: float) -> Past:

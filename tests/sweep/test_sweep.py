@@ -12,7 +12,7 @@ from runs import agent_processes, is_alive, run, started, wait_for
 
 import ga3c
 from ga3c import cli
-from ga3c.sweep import study
+from ga3c.sweep import shares, study
 from ga3c.sweep.command import default_folder
 from ga3c.sweep.plan import Plan, RunName
 from ga3c.sweep.space import Choice
@@ -99,7 +99,9 @@ def test_a_trial_that_is_behind_is_stopped_early(tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     folder.mkdir()
     fixed = {"workers": 1, "agents": 2, "device": "cpu"}
-    plan = Plan(("CartPole-v1",), "fast", fixed, {"rollout": Choice((5, 8))}, 60_000, 0.0, (1,))
+    plan = Plan(
+        ("CartPole-v1",), "fast", fixed, {"rollout": Choice((5, 8))}, 60_000, 0.0, (1,), cores=len(shares.divide(1)[0])
+    )
     held = Study(folder / "study.db", plan)
     cart = RunName("CartPole-v1", 1)
     for number in range(5):
