@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ga3c import envs
-from ga3c.config import DeviceName, PresetName, Ui
+from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
 from ga3c.errors import Ga3cError
@@ -26,9 +26,10 @@ Env = str | type | Callable[..., Any]
 
 
 def train(
-    env: Env = "ALE/Pong-v5",
+    env: Env | None = None,
     *,
-    preset: PresetName = "fast",
+    preset: PresetName | None = None,
+    config: str | Path | None = None,
     out: str | Path | None = None,
     env_args: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
@@ -38,8 +39,9 @@ def train(
     """Trains an agent and returns the run when it has ended.
 
     Args:
-        env: A Gymnasium id, an environment class, or a function that makes an environment.
-        preset: `fast`, or `paper` for the settings of the GA3C paper and its code.
+        env: A Gymnasium id, an environment class, or a function that makes an environment; ALE/Pong-v5 unless given.
+        preset: `fast` (the default), or `paper` for the settings of the GA3C paper and its code.
+        config: A file of settings, such as a run's config.toml. Arguments replace what it says.
         out: The run's folder; runs/ENV/DATE unless given.
         env_args: Keyword arguments for `gymnasium.make`, or for the class or function.
         callbacks: Objects with any of the methods of `ga3c.Callback`.
@@ -51,11 +53,13 @@ def train(
     """
     with _for_python(), devices.restored_settings():
         checked("ui", Ui, ui)
-        checked("preset", PresetName, preset)
-        config = settings.resolve(envs.identify(env), preset, chosen, env_args=env_args)
-        run = session.begin(config, Path(out) if out is not None else None)
-        crowd.note(config.engine.room)
-        run.train(*terminal.sinks(ui, config, run.run_folder), callbacks=callbacks)
+        checked("preset", PresetName, preset or Config.preset)
+        env_id = None if env is None else envs.identify(env)
+        file = settings.read(None if config is None else Path(config), env_id)
+        resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
+        run = session.begin(resolved, Path(out) if out is not None else None)
+        crowd.note(resolved.engine.room)
+        run.train(*terminal.sinks(ui, resolved, run.run_folder), callbacks=callbacks)
         return run
 
 

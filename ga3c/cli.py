@@ -1,4 +1,5 @@
-"""The command line: `ga3c train`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor` and `completion`."""
+"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor`,
+`completion`."""
 
 import os
 
@@ -27,6 +28,7 @@ from ga3c.flags.arguments import (
     PlayArguments,
     PlotArguments,
     ResumeArguments,
+    SweepArguments,
     TrainArguments,
 )
 
@@ -42,7 +44,15 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    api.train(args.env_id, preset=args.preset, out=args.out, ui=args.ui, **settings)
+    api.train(args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui, **settings)
+
+
+def sweep(arguments: Sequence[str]) -> None:
+    args, fixed = flags.chosen(SweepArguments, arguments, "ga3c sweep", tunes=False)
+    from ga3c.sweep import command
+
+    interruption.unwind()
+    command.run(args, fixed)
 
 
 def resume(arguments: Sequence[str]) -> None:
@@ -145,6 +155,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train an agent on any Gymnasium environment with discrete actions", TrainArguments),
+    "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
     "play": Command(play, "watch a trained agent, or record a video", PlayArguments),

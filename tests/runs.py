@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 def parse_train(words: list[str]) -> Config:
     """The settings of a run that the command line asks for."""
     args, chosen = flags.chosen(TrainArguments, words, "ga3c train", tunes=True)
-    return settings.resolve(args.env_id, args.preset, chosen)
+    file = settings.read(args.config_file, args.env_id)
+    return settings.resolve(args.env_id, args.preset, chosen, file=file)
 
 
 def command(*words: object) -> list[str]:

@@ -1,5 +1,7 @@
-"""Every setting of a run: `sections` has them with their help, `names` finds them by name, `toml` keeps them."""
+"""Every setting of a run: `sections` has them with their help, `names` finds them by name, `toml` keeps them, and
+`file` reads those that a person wrote."""
 
+from ga3c.config.file import SettingsFile
 from ga3c.config.names import by_name, changed, setting_names, validated
 from ga3c.config.sections import (
     DETERMINISTIC,
@@ -39,6 +41,7 @@ __all__ = [
     "Precision",
     "PresetName",
     "RunConfig",
+    "SettingsFile",
     "SystemName",
     "TuneName",
     "Ui",

@@ -18,6 +18,11 @@ def setting_names() -> dict[str, str]:
     return {item.name: section for section in SECTIONS for item in dataclasses.fields(_SECTION_TYPES[section])}
 
 
+def kind_of(name: str) -> Any:
+    """The type of a setting."""
+    return {item.name: item.type for item in dataclasses.fields(_SECTION_TYPES[setting_names()[name]])}[name]
+
+
 def by_name(config: Config) -> dict[str, Any]:
     """Every setting by its name alone."""
     return {name: getattr(getattr(config, section), name) for name, section in setting_names().items()}
@@ -32,8 +37,7 @@ def validated(settings: Mapping[str, Any]) -> dict[str, Any]:
             near = synonyms.suggest(name, known)
             hint = f"; did you mean {' or '.join(near)}?" if near else "."
             raise UserError(f"There is no setting {name!r}{hint}")
-        kind = {item.name: item.type for item in dataclasses.fields(_SECTION_TYPES[known[name]])}[name]
-        values[name] = checked(name, kind, value)
+        values[name] = checked(name, kind_of(name), value)
     return values
 
 

@@ -12,18 +12,26 @@ from ga3c.errors import UserError
 
 
 def to_toml(config: Config) -> str:
-    """The config as TOML: plain values first, then a table per section."""
-    head, tables = [], []
+    """The config as TOML."""
+    values: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        values[item.name] = value
+    return write_toml(values)
+
+
+def write_toml(values: Mapping[str, Any]) -> str:
+    """Values and tables as TOML: plain values first, then the tables."""
+    head, tables = [], []
+    for name, value in values.items():
         if isinstance(value, Mapping):
-            rows = [f"{_toml_key(name)} = {_toml_value(part)}" for name, part in value.items()]
-            tables.append("\n".join([f"[{item.name}]", *rows]))
+            rows = [f"{_toml_key(key)} = {_toml_value(part)}" for key, part in value.items()]
+            tables.append("\n".join([f"[{name}]", *rows]))
         else:
-            head.append(f"{item.name} = {_toml_value(value)}")
-    return "\n\n".join(["\n".join(head), *tables]) + "\n"
+            head.append(f"{name} = {_toml_value(value)}")
+    return "\n\n".join([*(["\n".join(head)] if head else []), *tables]) + "\n"
 
 
 class UnknownSetting(UserError):

@@ -12,9 +12,9 @@ class Settings(Protocol):
     """Arguments that describe a run. They may have any section of `Config` as a field of the same name."""
 
     @property
-    def env_id(self) -> str: ...
+    def env_id(self) -> str | None: ...
     @property
-    def preset(self) -> PresetName: ...
+    def preset(self) -> PresetName | None: ...
     @property
     def engine(self) -> EngineConfig: ...
 
@@ -65,8 +65,9 @@ def parse(kind: type[Arguments], arguments: Sequence[str], prog: str) -> Argumen
 def _resolved(given: Arguments, values: dict[str, Any], tunes: bool) -> Arguments:
     from ga3c.run import settings  # imports torch, which takes seconds that a typo need not wait for
 
-    config = settings.resolve(given.env_id, given.preset, values, tunes=tunes)
     of_given: Any = given  # a dataclass, which a protocol cannot say
+    file = settings.read(getattr(of_given, "config_file", None), given.env_id)
+    config = settings.resolve(given.env_id, given.preset, values, tunes=tunes, file=file)
     names = {item.name for item in dataclasses.fields(of_given)}
     shared = names & {item.name for item in dataclasses.fields(config)} - {"env_id", "preset"}
     complete: Arguments = dataclasses.replace(of_given, **{name: getattr(config, name) for name in shared})

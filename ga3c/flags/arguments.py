@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ga3c.config import DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
+from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
 from ga3c.errors import UserError
 
 
@@ -17,11 +17,20 @@ class TrainArguments:
 
     The run stops at --steps or --minutes, or on Ctrl-C, with a checkpoint; `ga3c resume DIR` continues it."""
 
-    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
+    env_id: Annotated[
+        tyro.conf.Positional[str | None],
+        tyro.conf.arg(metavar="ENV", help_behavior_hint=f"(default: {Config.env_id})"),
+    ] = None
     """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
     class or function in it."""
-    preset: PresetName = "fast"
+    preset: Annotated[
+        PresetName | None,
+        tyro.conf.arg(metavar="{fast,paper}", help_behavior_hint=f"(default: {Config.preset})"),
+    ] = None
     """fast: the settings that learn fastest. paper: the settings of the GA3C paper and its code."""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    """Settings from a .toml file, such as a run's config.toml; it may have any part of them. Flags and ENV replace what
+    it says."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/ENV/DATE unless given."""
     ui: Ui = "auto"
@@ -32,6 +41,63 @@ class TrainArguments:
     net: NetConfig = field(default_factory=NetConfig)
     learn: LearnConfig = field(default_factory=LearnConfig)
     env: EnvConfig = field(default_factory=EnvConfig)
+
+
+@dataclass(frozen=True)
+class SweepArguments:
+    """Search for settings that learn several environments best. Flags of a run fix a setting for all trials.
+
+    A trial is one choice of settings, and trains a run for each environment and seed. Ctrl-C stops the sweep, and the
+    same command continues it. The best settings are in best.toml, for `ga3c train --config`."""
+
+    env_ids: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV [ENV ...]", help_behavior_hint="")
+    ]
+    """The environments, each a Gymnasium id or MODULE:ENV."""
+    preset: PresetName = "fast"
+    """The settings that are neither fixed nor searched; the first trial has its values of those that are searched."""
+    search: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        tyro.conf.arg(metavar="NAME=WHAT", help_behavior_hint="(may be repeated; default: nine that matter most)"),
+    ] = ()
+    """A setting to search, by its name: learning_rate=1e-4:1e-2:log (a range, here of magnitudes), reuse=1:4, or
+    rollout=8,16,32 (choices). Only what is named is searched."""
+    steps: int = 0
+    """Agent steps of each run (0: the preset's length, unless --minutes is given)."""
+    minutes: float = 0.0
+    """Minutes of training of each run (0: no limit of time)."""
+    trials: int = 50
+    """How many choices of settings are tried in all."""
+    jobs: int = 0
+    """Runs that train at the same time, each on its share of the cores (0: one for every four cores)."""
+    seeds: int = 1
+    """Runs of each trial and environment, with seeds from --seed on; their mean counts."""
+    seed: int = 1
+    """The first seed of the runs."""
+    prune_below: float = 0.5
+    """Stop a trial early whose scores are ahead of less than this share of the others' at the same point of training
+    (0.5: the median rule; 0: stop none)."""
+    prune_after: int = 5
+    """How many others must have reached that point."""
+    hang_seconds: float = 300.0
+    """Seconds without a step after which a run is killed and its trial fails."""
+    budget: float = 0.0
+    """Stop after this number of seconds; the same command continues (0: no limit)."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: sweeps/ENV)")] = None
+    """The sweep's folder."""
+    plot: bool = True
+    """Draw the picture (needs matplotlib)."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    net: NetConfig = field(default_factory=NetConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
+    env: EnvConfig = field(default_factory=EnvConfig)
+
+    @property
+    def env_id(self) -> str:
+        """The first environment, whose defaults `--help` shows."""
+        return self.env_ids[0] if self.env_ids else Config.env_id
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ga3c.config import Config, UnknownSetting, from_toml, to_toml
+from ga3c.config.file import LARGEST
 from ga3c.errors import UserError
 from ga3c.files import make_folder, read_file, replacing, unused
 from ga3c.run import checkpoint
@@ -21,10 +22,6 @@ _RECORDS = (
     "metrics.csv", "episodes.csv", "seal.json", "tuning.csv", "events.jsonl", "status.json", "wandb.id", "mlflow.id",
 )  # fmt: skip
 """Files that a run killed before its first checkpoint may have left, which a new run in its folder replaces."""
-
-
-_LARGEST_CONFIG = 2**20
-"""Bytes beyond which config.toml is not read."""
 
 
 class FoundConfig(NamedTuple):
@@ -93,7 +90,7 @@ class RunFolder:
         """Whether a run that was killed before its first checkpoint left this folder: it wrote its configuration before
         everything else, or nothing but its lock."""
         try:
-            text = read_file(self.config, _LARGEST_CONFIG).decode()
+            text = read_file(self.config, LARGEST).decode()
             return {"env_id", "run", "engine"} <= set(tomllib.loads(text))
         except FileNotFoundError:
             return all(path.name == ".lock" or path.name.startswith(".config.toml.") for path in self.path.iterdir())
@@ -183,7 +180,7 @@ class RunFolder:
     def find_config(self) -> FoundConfig:
         """The same, with where it was found. A configuration that is whole, but of another version, is refused."""
         try:
-            text = read_file(self.config, _LARGEST_CONFIG).decode()
+            text = read_file(self.config, LARGEST).decode()
             return FoundConfig(from_toml(text, str(self.config)), self.config)
         except UnknownSetting:
             raise

@@ -1,7 +1,9 @@
-"""The settings of a run: the preset's for an environment and a device, and over them what was chosen."""
+"""The settings of a run: the preset's for an environment and a device, and over them what was chosen: in a file, and by
+flags or arguments over it."""
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ga3c import envs, presets
@@ -11,6 +13,7 @@ from ga3c.config import (
     EnvConfig,
     NetName,
     PresetName,
+    SettingsFile,
     SystemName,
     by_name,
     changed,
@@ -20,6 +23,7 @@ from ga3c.config import (
 from ga3c.config.sections import require
 from ga3c.engine import device
 from ga3c.errors import UserError
+from ga3c.run import trust
 
 PINNED = ("agents", "predictors", "trainers", "delay")
 """Choosing one of these turns tuning off, unless tuning is chosen too."""
@@ -43,19 +47,42 @@ def preset_config(
     return dataclasses.replace(config, env_args=dict(env_args or {}))
 
 
+def read(path: Path | None, env_id: str | None) -> SettingsFile | None:
+    """A file of settings, if there is one. Importing the module of an environment runs its code, so a file that names
+    one is refused unless the environment was named in the command too (`env_id`)."""
+    if path is None:
+        return None
+    file = SettingsFile.read(path)
+    found = trust.foreign(file.env_id) if file.env_id and env_id is None else None
+    if found is not None:
+        raise UserError(
+            f"--config: {path} is for {found.env_id}: to play it, the code in {found.file} is run; read it first, "
+            f"then name {found.env_id} in the command too."
+        )
+    return file
+
+
 def resolve(
-    env_id: str,
-    preset: PresetName,
+    env_id: str | None,
+    preset: PresetName | None,
     chosen: Mapping[str, Any],
     *,
     env_args: Mapping[str, Any] | None = None,
     tunes: bool = True,
+    file: SettingsFile | None = None,
 ) -> Config:
-    """The settings of a run. `chosen` has settings by their names, which replace the preset's. With `tunes`, the run
-    tunes its numbers of agents, predictors and trainers unless `chosen` says otherwise."""
+    """The settings of a run. `chosen` has settings by their names, which replace those of `file`, which replace the
+    preset's. Without an environment or a preset, the file's is taken. With `tunes`, the run tunes its numbers of
+    agents, predictors and trainers unless the file or `chosen` says otherwise."""
     chosen = validated(chosen)
-    _check_chosen(chosen)
+    in_file = {} if file is None else file.settings
+    _check_chosen(chosen, {**in_file, **chosen})
+    if env_args is None and file is not None and env_id in (None, file.env_id):
+        env_args = file.env_args
     check_env_args(env_args or {})
+    env_id = env_id or (file and file.env_id) or Config.env_id
+    preset = preset or (file and file.preset) or Config.preset
+    chosen = {**in_file, **_implied(chosen, in_file), **chosen}
     defaults: dict[str, Any] = dict(DETERMINISTIC) if chosen.get("deterministic") else {}
     base = preset_config(
         env_id,
@@ -80,14 +107,32 @@ def resolve(
     return changed(base, {**defaults, **chosen})
 
 
+def _implied(chosen: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str, Any]:
+    """What choosing settings over those of a file changes besides: settings of the file that the choice makes void."""
+    if not in_file:
+        return {}
+    implied: dict[str, Any] = dict(DETERMINISTIC) if chosen.get("deterministic") else {}
+    if chosen.get("minutes") and "steps" not in chosen:
+        implied["steps"] = 0  # a limit that is given alone is the only one
+    if chosen.get("steps") and "minutes" not in chosen:
+        implied["minutes"] = 0.0
+    if "max_agents" in in_file and {"agents", "tune"} & {*chosen, *implied}:
+        implied["max_agents"] = 0  # it was for the file's number of agents
+    for name in ("learning_rate", "entropy_weight"):
+        if name in chosen and name in in_file and in_file[name] == in_file.get(f"{name}_end"):
+            implied[f"{name}_end"] = chosen[name]
+    return implied
+
+
 _GA3C_ONLY = ("predictors", "trainers", "prediction_batch", "queue")
 """Settings without a value that means none."""
 
 
-def _check_chosen(chosen: Mapping[str, Any]) -> None:
-    """Refuses what was asked for and would be ignored. Once settings are complete, it looks like a default."""
-    system = chosen.get("system", "ga3c")
+def _check_chosen(chosen: Mapping[str, Any], merged: Mapping[str, Any]) -> None:
+    """Refuses what was asked for and would be ignored. Once settings are complete, it looks like a default. `merged`
+    has the settings of a file too; that of a run is complete, so it may hold what its system has no use for."""
+    system = merged.get("system", "ga3c")
     for name in _GA3C_ONLY if system != "ga3c" else ():
         require(name not in chosen, name, chosen.get(name), f"left out: --system {system} has no use for it")
-    if chosen.get("fuse") and system == "ga3c" and device.choose(chosen.get("device", "auto")).type != "cuda":
+    if merged.get("fuse") and system == "ga3c" and device.choose(merged.get("device", "auto")).type != "cuda":
         raise UserError("--fuse compiles updates for CUDA, but this run is on the CPU; leave --fuse out.")
