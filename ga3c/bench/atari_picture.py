@@ -21,8 +21,8 @@ _LINEAR = 1.0
 """Up to this normalised score, and down to its negative, the axis is linear; beyond, logarithmic."""
 _FAR = 3.0
 """A human's score that is this many times above the others would press them flat; it becomes a text."""
-_ACROSS = 4
-"""Small charts beside each other."""
+_ACROSS, _MANY = 4, 16
+"""Small charts beside each other; of more games than these, half as many more."""
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -36,8 +36,10 @@ def draw_scores(result: dict[str, Any], path: Path) -> None:
     figure = picture.make(9.0, 2.6 + 0.27 * len(scored))
     chart = figure.subplots()
     places = range(len(scored))
+    least = [min(game["scores"][rules]["normalised"] for game in scored)]
     for marker, colour, (column, label) in zip(_MARKERS, picture.COLOURS[1:4], TRAINERS.items(), strict=True):
         values = [ATARI57[game["game"]].normalised(game["published"][column]) for game in scored]
+        least.append(min(values))
         chart.plot(values, places, marker, color=colour, markersize=5, alpha=0.8, label=label)
     ours = [game["scores"][rules] for game in scored]
     chart.plot([one["normalised"] for one in ours], places, "o", color=picture.COLOURS[0], markersize=8, label="ours")
@@ -48,6 +50,7 @@ def draw_scores(result: dict[str, Any], path: Path) -> None:
     chart.set_xscale("symlog", linthresh=_LINEAR)
     chart.set_yticks(places, labels=[f"{game['game']}: {number(game['scores'][rules]['mean'])}" for game in scored])
     chart.set_ylim(-0.7, len(scored) - 0.3)
+    chart.set_xlim(left=min(-0.1, *(value - 0.1 for value in least)))
     ticks = [tick for tick in (-10, -1, 0, 0.5, 1, 2, 5, 10, 50, 100) if _within(tick, chart)]
     chart.set_xticks(ticks, labels=[number(tick) for tick in ticks])
     chart.set_xticks([], minor=True)
@@ -105,7 +108,7 @@ def curve_rows(found: Curves) -> Iterable[dict[str, Any]]:
 
 def draw_curves(result: dict[str, Any], found: Curves, path: Path) -> None:
     """A small chart for each game, with lines at the scores of CleanRL's PPO and of a human."""
-    across = min(_ACROSS, len(found))
+    across = min(_ACROSS if len(found) <= _MANY else 3 * _ACROSS // 2, len(found))
     down = math.ceil(len(found) / across)
     figure = picture.make(max(6.0, 3.2 * across), 1.2 + 2.3 * down)
     charts = figure.subplots(down, across, squeeze=False).flatten()
@@ -132,15 +135,7 @@ def _draw_game(chart: "Axes", game: str, runs: Sequence[curves.Run]) -> None:
     is_near = known.human - known.random < _FAR * reached
     chart.axhline(known.human if is_near else math.nan, color="0.4", ls=":", lw=1.2, label="human")
     if not is_near:
-        chart.text(
-            0.97,
-            0.95,
-            f"human: {number(known.human)}",
-            transform=chart.transAxes,
-            ha="right",
-            va="top",
-            fontsize="x-small",
-        )
+        chart.set_title(f"human: {number(known.human)}", fontsize="x-small", loc="right", color="0.4")
     chart.set_title(game, fontsize="small", loc="left")
     chart.set_xlim(left=0)
     chart.tick_params(labelsize="x-small")

@@ -76,9 +76,10 @@ def show(result: dict[str, Any], console: Console) -> None:
         )
         table.add_row(game["game"], *ours, *paper, *([number(game["frames"] / 1e6)] if roomy else []))
     console.print(table)
+    over = "seeds" if len(result["seeds"]) > 1 else "episodes"
     foot = (
-        f"± is over {'seeds' if len(result['seeds']) > 1 else 'episodes'}. Human, A3C after 1 and 4 days and GA3C after "
-        "1 day: table 3 of Babaeizadeh et al., which names no protocol."
+        f"± is over {over}. Human, A3C after 1 and 4 days and GA3C after 1 day: table 3 of Babaeizadeh et al., which "
+        "names no protocol."
     )
     report.note(console, " ".join(filter(None, (game_runs.remarks(result), foot))))
 
