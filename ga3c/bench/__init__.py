@@ -17,6 +17,7 @@ BENCHMARKS = {
     "placements": "GA3C and all A3C systems compared, next to the slides' hours per million steps",
     "account": "the cost of the account of time: PPS with it and without it, in turn",
     "table2": "the paper's table 2: A3C, GA3C and the speed-up for its five networks",
+    "atari": "scores of up to 57 Atari games after frames or minutes of training, next to PPO's, IMPALA's and humans'",
     "table3": "the paper's table 3: scores of games after a time of training, next to the paper's",
     "fig4": "the paper's figure 4: score against wall time for several numbers of agents, predictors and trainers",
     "lag": "score and stability by policy lag, for each off-policy correction",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from ga3c import machine
 from ga3c.bench import record, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
@@ -42,9 +43,14 @@ class Judge:
         bar.rename(f"{name}: evaluation")
         return all(self.found(name, rules) or self._evaluate(name, rules, bar) for rules in self._protocols)
 
+    def has_judged(self, name: str) -> bool:
+        """Whether all evaluations of a run are on file."""
+        return all(self.found(name, rules) for rules in self._protocols)
+
     def found(self, name: str, rules: Rules) -> dict[str, Any] | None:
-        """The evaluation on file, if it is of the run's last checkpoint."""
-        path, done = self._path(name, rules), training.counters(self._out / name)
+        """The evaluation on file, if it is of the run's last checkpoint, or of the end of its record where the run was
+        copied without checkpoints."""
+        path, done = self._path(name, rules), training.recorded(self._out / name)
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError):
@@ -73,7 +79,7 @@ class Judge:
         except _Spent:
             bar.say(f"{name}: the budget is spent during the evaluation; run the same command again to repeat it.")
             return False
-        record.write_json(self._path(name, rules), found.as_dict())
+        record.write_json(self._path(name, rules), found.as_dict() | {"machine": machine.describe()})
         bar.say(f"{name}: {number(found.mean)} ± {number(found.std)} ({found.protocol['name']})")
         return True
 

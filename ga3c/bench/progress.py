@@ -45,7 +45,11 @@ class PhaseBar:
 
     def expect(self, seconds: float) -> None:
         """Sets the expected length of every phase that has not begun."""
-        self._lengths[self._begun :] = [seconds] * (len(self._lengths) - self._begun)
+        self.expect_each([seconds] * (len(self._lengths) - self._begun))
+
+    def expect_each(self, lengths: Sequence[float]) -> None:
+        """Sets the expected lengths of the phases that have not begun, one by one."""
+        self._lengths[self._begun :] = lengths
 
     def left(self, seconds: float) -> None:
         """Sets the seconds that are left of the current phase."""

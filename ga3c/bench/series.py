@@ -1,13 +1,14 @@
 """A series of runs, trained one after the other, each in a folder of its own below --out."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ga3c import files
 from ga3c.bench import training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.report import Ending
-from ga3c.bench.training import Budget
+from ga3c.bench.training import START_UP, Budget, OnLeft
 from ga3c.config import Config
 from ga3c.errors import RunFailed
 
@@ -35,27 +36,54 @@ class Series:
         name, config = next(iter(self.plan.items()))
         return training.held(config, self.out / name)
 
-    def train(self, finish: Finish, finish_seconds: float = 0.0) -> None:
+    def train(self, finish: Finish, finish_seconds: float = 0.0, about: str = "") -> None:
         """Trains the runs that are not complete yet, as far as the budget goes. `finish_seconds` is how long `finish`
-        takes, for the time left that people are shown."""
-        lengths = [
-            training.seconds_left(config, self.out / name) + finish_seconds for name, config in self.plan.items()
-        ]
-        with self.ending.postponed(), PhaseBar(lengths) as bar:
-            for name, config in self.plan.items():
-                bar.begin(f"{name}: training")
+        takes, for the time left that people are shown. `about` is told first."""
+        outlook = Outlook([(config, self.out / name) for name, config in self.plan.items()], finish_seconds)
+        with self.ending.postponed(), PhaseBar(outlook.lengths()) as bar:
+            if about:
+                bar.say(about)
+            for place, (name, config) in enumerate(self.plan.items()):
+                count = f" ({place + 1} of {len(self.plan)})" if len(self.plan) > 1 else ""
+                bar.begin(f"{name}{count}: training")
                 try:
-                    if not self._train(name, config, bar, finish_seconds) or not finish(name, bar):
+                    if not self._train(name, config, bar, outlook.follow(place, bar)) or not finish(name, bar):
                         return
                 except RunFailed as error:
                     self.ending.failed[name] = str(error).strip().splitlines()[0]
                     bar.say(f"{name}: {error}")
 
-    def _train(self, name: str, config: Config, bar: PhaseBar, finish_seconds: float) -> bool:
+    def _train(self, name: str, config: Config, bar: PhaseBar, on_left: OnLeft) -> bool:
         folder = self.out / name
         if flags := training.kept_flags(config, folder):
             bar.say(f"{name}: continues with {flags}, which it began with.")
-        if training.train(config, folder, self.budget, lambda left: bar.left(left + finish_seconds)):
+        if training.train(config, folder, self.budget, on_left):
             return True
         bar.say(f"{name}: the budget is spent; run the same command again to continue.")
         return False
+
+
+class Outlook:
+    """How long the runs of a series still take. All have the same limit, so what one takes is expected of all."""
+
+    def __init__(self, runs: Sequence[tuple[Config, Path]], finish_seconds: float) -> None:
+        self._shares = [training.share_left(config, folder) for config, folder in runs]
+        self._whole = max((training.expected_seconds(config) for config, _ in runs), default=0.0)
+        self._finish_seconds = finish_seconds
+
+    def lengths(self, first: int = 0) -> list[float]:
+        """The seconds of each run from the `first` on."""
+        return [START_UP + share * self._whole + self._finish_seconds for share in self._shares[first:]]
+
+    def follow(self, place: int, bar: PhaseBar) -> OnLeft:
+        """Tells a bar how long the run at this place still takes, which begins now, and what that means for the runs
+        after it."""
+        begin, share = time.monotonic(), self._shares[place]
+
+        def on_left(left: float) -> None:
+            if share:
+                self._whole = (time.monotonic() - begin + left) / share
+                bar.expect_each(self.lengths(place + 1))
+            bar.left(left + self._finish_seconds)
+
+        return on_left

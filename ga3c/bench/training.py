@@ -8,13 +8,14 @@ import gc
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
 from ga3c.config import Config
 from ga3c.errors import Diverged, RunFailed, UserError
+from ga3c.metrics.sinks import csv
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Counters, Episode, Snapshot
 from ga3c.run import checkpoint, saved, session
@@ -25,6 +26,8 @@ START_UP = 4.0
 """Seconds that a run takes to start, for the time left that people are shown."""
 LEAST = 20.0
 """Seconds of budget below which no run is started: it would be stopped before it has learned anything."""
+_GUESS = 10_000.0
+"""Steps per second, for the time left of a run whose limit is its steps, until it has been measured."""
 
 OnLeft = Callable[[float], None]
 """Takes the seconds that are left."""
@@ -150,10 +153,33 @@ def counters(path: Path) -> Counters | None:
     return saved.load_last(folder)[1].counters if checkpoint.list_last(folder.checkpoints) else None
 
 
+def recorded(path: Path) -> Counters | None:
+    """The same, also for a run that was copied here without its checkpoints: those of the last row of its record."""
+    if checkpoint.list_last(RunFolder(path).checkpoints) or not RunFolder(path).config.is_file():
+        return counters(path)
+    last = csv.read_last(path)
+    figures = {item.name: last.get(item.name, math.nan) for item in dataclasses.fields(Counters)}
+    if not all(map(math.isfinite, figures.values())):
+        return None
+    seconds = figures.pop("seconds")
+    return Counters(**{name: int(value) for name, value in figures.items()}, seconds=seconds)
+
+
+def share_left(config: Config, path: Path) -> float:
+    """The share of the config's limit, 0 to 1, that the run in a folder has not reached yet."""
+    done = recorded(path)
+    return 1.0 - config.progress(done.steps, done.seconds) if done else 1.0
+
+
+def expected_seconds(config: Config) -> float:
+    """Seconds of a whole run, before anything was measured."""
+    limits = [60.0 * config.run.minutes, config.run.steps / _GUESS]
+    return min((limit for limit in limits if limit), default=0.0)
+
+
 def seconds_left(config: Config, path: Path) -> float:
     """Seconds that the run in a folder still takes to the config's limit, its start included."""
-    done = counters(path)
-    return START_UP + max(0.0, 60.0 * config.run.minutes - (done.seconds if done else 0.0))
+    return START_UP + share_left(config, path) * expected_seconds(config)
 
 
 def held(config: Config, path: Path) -> Config:
@@ -168,14 +194,23 @@ def kept_flags(config: Config, path: Path) -> str:
     return " ".join(f"--{name.replace('_', '-')} {found[name]}" for name in differing)
 
 
-def check_same(config: Config, path: Path) -> None:
+def check_same(config: Config, path: Path, names: Collection[str] | None = None) -> None:
     """Refuses to resume a run with settings that would make it another run. Its limit may differ, and so may the
-    engine's numbers."""
+    engine's numbers. With `names`, only these settings must be the same, and what tells the run from others."""
+    for name, (was, wanted) in other_settings(config, path).items():
+        if names is None or name in names or name in _ALWAYS:
+            flag = f"--{name.replace('_', '-')} {was}"
+            raise UserError(f"{path} was trained with {flag}, not {wanted}; use that value, or choose another --out.")
+
+
+def other_settings(config: Config, path: Path) -> dict[str, tuple[object, object]]:
+    """The settings, by name, that the run in a folder was trained with in place of the config's: its value, and the
+    config's."""
     found, wanted = _identity(RunFolder(path).read_config()), _identity(config)
-    for name, value in wanted.items():
-        if found[name] != value:
-            was = f"--{name.replace('_', '-')} {found[name]}"
-            raise UserError(f"{path} was trained with {was}, not {value}; use that value, or choose another --out.")
+    return {name: (found[name], value) for name, value in wanted.items() if found[name] != value}
+
+
+_ALWAYS = ("env", "preset", "system", "seed")
 
 
 def _identity(config: Config) -> dict[str, object]:

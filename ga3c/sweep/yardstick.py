@@ -6,7 +6,7 @@ best is 1, so values change while the sweep goes on; they are computed anew from
 import math
 from collections.abc import Iterable, Mapping
 
-from ga3c.bench import atari_scores
+from ga3c.bench import published
 from ga3c.envs import atari, catalog
 from ga3c.sweep.plan import RunName
 from ga3c.sweep.study import Past
@@ -25,8 +25,8 @@ class Yardstick:
 
     def normalised(self, env_id: str, score: float) -> float:
         """A score on the scale of its environment; NaN where no run has ended yet to make a scale of."""
-        if (name := self._games[env_id]) and (human := atari_scores.human_normalised(name, score)) is not None:
-            return human
+        if (name := self._games[env_id]) and (scores := published.find(name)) is not None:
+            return scores.normalised(score)
         if env_id not in self._ranges:
             return math.nan
         worst, best = self._ranges[env_id]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from bench_support import printed, table_cells
+from bench_support import MACHINE, printed, table_cells
 
 from ga3c import cli, flags
-from ga3c.bench import fig4, games, record, table3, training
+from ga3c.bench import fig4, games, published, record, table3, training
 from ga3c.bench.fig4 import Fig4Arguments
 from ga3c.bench.judging import Judge
 from ga3c.bench.progress import PhaseBar
@@ -180,7 +180,7 @@ def test_an_evaluation_is_kept_until_the_run_goes_further(tmp_path: Path, monkey
     steps = 10
     (tmp_path / "Pong").mkdir()
     monkeypatch.setattr(evaluate, "evaluate", evaluated)
-    monkeypatch.setattr(training, "counters", lambda path: Counters(steps=steps))
+    monkeypatch.setattr(training, "recorded", lambda path: Counters(steps=steps))
     purse: Any = Purse(1)
     judge = Judge(tmp_path, ("noop", "sticky"), 2, "cpu", purse)
     with PhaseBar([1.0]) as bar:
@@ -206,7 +206,9 @@ def test_the_paper_is_quoted_row_by_row() -> None:
         "a3c_4_days": [264, 60, 3756, 10476, 654, 6, 15149, 2355, 74706],
         "ga3c_1_day": [218, 92, 7386, 5643, 1978, 18, 14966, 1706, 8623],
     }
-    assert {name: [getattr(game, name) for game in games.PAPER.values()] for name in games.PaperScores._fields} == rows
+    assert {
+        name: [getattr(game, name) for game in published.PAPER.values()] for name in published.PaperScores._fields
+    } == rows
 
 
 def test_games_are_named_as_people_write_them() -> None:
@@ -215,11 +217,14 @@ def test_games_are_named_as_people_write_them() -> None:
         "Amidar", "MsPacman", "UpNDown", "NameThisGame", "SpaceInvaders", "Qbert",
     ]  # fmt: skip
     assert games.id_of("pong") == "ALE/Pong-v5"
-    with pytest.raises(UserError, match=r"names 'Pnog', which is not in the table; did you mean Pong"):
+    with pytest.raises(
+        UserError,
+        match=r"names 'Pnog', which is neither one of the 57 games nor one of the sets table3, dev, all; did you",
+    ):
         games.name_of("Pnog")
 
 
-SMALL = ["--device", "cpu", "--agents", "2", "--workers", "1", "--episodes", "1", "--minutes", "0.02"]
+SMALL = ["--device", "cpu", "--agents", "2", "--workers", "1", "--episodes", "1", "--frames", "1000"]
 
 
 @pytest.mark.slow
@@ -232,7 +237,7 @@ def test_a_game_is_trained_evaluated_and_set_beside_the_paper(
     out, err = capsys.readouterr()
     header, *rows = table_cells(out)
     (row,) = (row for row in rows if row[0] == "Pong")
-    assert [row[1] for row in rows].count("not run") == len(games.GAMES) - 1
+    assert [row[1] for row in rows].count("not run") == len(games.TABLE3) - 1
     assert header == ["game", "ours, no-op", "sticky", "human", "A3C 1d", "A3C 4d", "GA3C 1d"]
     assert (row[0], row[3:]) == ("Pong", ["16", "11", "6", "18"])
     assert all(re.fullmatch(r"-?\d+", score) for score in row[1:3])
@@ -241,7 +246,7 @@ def test_a_game_is_trained_evaluated_and_set_beside_the_paper(
         assert rules in err
     on_file = json.loads((tmp_path / "table3.json").read_text())
     (pong,) = (game for game in on_file["games"] if game["game"] == "Pong")
-    assert pong["scores"]["sticky"]["protocol"]["sticky"] == 0.25
+    assert pong["runs"][0]["scores"]["sticky"]["protocol"]["sticky"] == 0.25
     of_pong = [line for line in record.read_csv(tmp_path / "table3.csv") if line["game"] == "Pong"]
     assert [line["protocol"] for line in of_pong] == ["no-op starts", "sticky actions, minimal action set"]
 
@@ -267,7 +272,7 @@ def test_what_was_not_run_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["bench", "table3", *SMALL, "--budget", "1", "--out", str(tmp_path)]) == 0
     header, *rows = table_cells(capsys.readouterr().out)
     assert header == ["game", "ours, no-op", "human", "A3C 1d", "A3C 4d", "GA3C 1d", "M frames"]
-    assert [row[0] for row in rows] == list(games.GAMES)
+    assert [row[0] for row in rows] == list(games.TABLE3)
     assert {row[1] for row in rows} == {"not run"}
     assert rows[-1] == ["SpaceInvaders", "not run", "-", "-", "-", "-", "-"]
     assert not any(path.is_dir() for path in tmp_path.iterdir())
@@ -275,19 +280,19 @@ def test_what_was_not_run_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_the_table_fits_80_columns() -> None:
     names = [
-        {"game": game, "steps": 10**9, "frames": 4 * 10**9, "minutes": 60.0, "complete": True, "paper": None}
+        {"game": game, "state": "at 99%", "frames": 4 * 10**9, "minutes": 60.0, "paper": None, "runs": []}
         | {"scores": {"noop": found(-12_345.0), "sticky": found(123_456.0)}}
-        for game in games.GAMES
+        for game in games.TABLE3
     ]
-    names[0]["paper"] = games.PAPER["UpNDown"]._asdict()
-    about = {"preset": "fast", "minutes": 60.0, "episodes": 30, "failed": {}, "machine": table3.machine.describe()}
+    names[0]["paper"] = published.PAPER["UpNDown"]._asdict()
+    about = {"preset": "fast", "minutes": 60.0, "frames": 0, "episodes": 30, "seeds": [1], "machine": MACHINE}
     for rules in (["noop", "sticky"], ["noop"]):
         rows = [game | {"scores": {name: game["scores"][name] for name in rules}} for game in names]
         assert "…" not in printed(table3.show, about | {"protocols": rules, "games": rows})
 
 
 def found(score: float) -> dict[str, Any]:
-    return {"mean": score, "std": score, "protocol": {"name": "no-op starts"}}
+    return {"mean": score, "std": score, "seeds": 1, "protocol": "no-op starts"}
 
 
 # -- figure 4 ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ga3c.bench.atari_scores import human_normalised
+from ga3c.bench import published
 from ga3c.config import SettingsFile
 from ga3c.errors import UserError
 from ga3c.sweep import outcome, pruning, shares, study
@@ -36,8 +36,10 @@ def past(number: int, state: State = "complete", rate: float = 1e-3, **scores: f
     [("Pong", -20.7, 0.0), ("pong", 14.6, 1.0), ("space_invaders", 148.0, 0.0), ("SpaceInvaders", 1668.7, 1.0)],
 )
 def test_random_play_is_0_and_human_play_is_1(name: str, score: float, value: float) -> None:
-    assert human_normalised(name, score) == pytest.approx(value)
-    assert human_normalised("Chess", score) is None
+    scores = published.find(name)
+    assert scores is not None
+    assert scores.normalised(score) == pytest.approx(value)
+    assert published.find("Chess") is None
 
 
 def test_games_are_found_by_any_of_their_ids() -> None:

@@ -113,6 +113,11 @@ def read_metrics(folder: Path, columns: Collection[str] | None = None) -> list[d
     return [{name: number(row[name]) for name in columns if name in row} for row in rows]
 
 
+def read_last(folder: Path) -> dict[str, float]:
+    """The last snapshot on record; empty if there is none. Reads only the end of the file."""
+    return next(({name: number(cell) for name, cell in row.items()} for row in _metrics(folder).tail(1)), {})
+
+
 def read_columns(folder: Path) -> "dict[str, array[float]]":
     """The snapshots on record by column; empty if there are none."""
     found: dict[str, array[float]] = {}
