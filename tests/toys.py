@@ -48,7 +48,7 @@ class Wheel(gymnasium.Env[Any, Any]):
     observation instead of the true final one, or from nothing, learns other values.
     """
 
-    REWARDS = (4.0, -2.0, 0.0, 2.0, -4.0)
+    REWARDS: tuple[float, ...] = (4.0, -2.0, 0.0, 2.0, -4.0)
     LENGTH = 2
 
     def __init__(self) -> None:
@@ -72,6 +72,18 @@ class Wheel(gymnasium.Env[Any, Any]):
         size = len(cls.REWARDS)
         once_round = 1.0 - discount**size
         return [sum(discount**k * cls.REWARDS[(s + k) % size] for k in range(size)) / once_round for s in range(size)]
+
+
+class RichWheel(Wheel):
+    """A wheel with rewards times 1000."""
+
+    REWARDS = tuple(1000.0 * reward for reward in Wheel.REWARDS)
+
+
+class PoorWheel(Wheel):
+    """A wheel with rewards times 0.001."""
+
+    REWARDS = tuple(0.001 * reward for reward in Wheel.REWARDS)
 
 
 class Ledger(gymnasium.Env[Any, Any]):
@@ -202,7 +214,7 @@ class Falters(Countdown):
         return super().step(action)
 
 
-for _kind in (Countdown, Wheel, Ledger, Recall, Road, Broken, Sleeper, Parent, Falters):
+for _kind in (Countdown, Wheel, RichWheel, PoorWheel, Ledger, Recall, Road, Broken, Sleeper, Parent, Falters):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)

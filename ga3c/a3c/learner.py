@@ -71,7 +71,8 @@ class Learner:
         self._measured = Mirror(lane, len(Measured._fields), dtype=torch.float32)
         self._decided: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * steps
         """The policy's parameters [1, A] and the value [1] of each step, with their autograd graph."""
-        self._gradient = torch.empty(0)
+        self._change = torch.empty(0)
+        """The gradient and the moments of the targets, as `Placement.apply` takes them."""
         self._states = [self._network.first_state(1)] * (steps + 1)
         """The state of a recurrent network before each step and after the last, with its autograd graph."""
         self._keeps = Mirror(lane, steps + 1, dtype=torch.float32)
@@ -161,7 +162,7 @@ class Learner:
         self._numbers.host[-1, 0] = entropy_weight
         self._learning()
         lag = float(self._model.version - version)
-        self._placement.apply(self._gradient, learning_rate)
+        self._placement.apply(self._change, learning_rate)
         self._model.count_updates(1)
         measured = self._measured.host.tolist()
         end = time.monotonic_ns()
@@ -194,11 +195,12 @@ class Learner:
         """From the results of a rollout to its gradient."""
         self._numbers.up()
         loss = self._loss()
-        self._gradient = flat_gradient(loss.total, self._network)
+        gradient = flat_gradient(loss.total, self._network)
         first, last = self._states[0], self._states[-1]
         if first is not None and last is not None:
             first.copy_(last.detach())  # the next rollout goes on from it
-        norm = clip_by_global_norm_([self._gradient], self._config.clip_norm)
+        norm = clip_by_global_norm_([gradient], self._config.clip_norm)
+        self._change = torch.cat((gradient, loss.moments)) if self._config.scale_returns else gradient
         loss.measure(norm, out=self._measured.device)
         self._measured.down()
 
@@ -210,4 +212,13 @@ class Learner:
         # No log-probabilities: the policy that acted is the one that is trained.
         experience = Experience(self._actions.device.unsqueeze(0), None, rewards, discounts, learn)
         entropy_weight = self._numbers.device[-1, 0]
-        return rollout_loss(self._network.head, parameters, values, bootstrap, experience, entropy_weight, self._config)
+        return rollout_loss(
+            self._network.head,
+            parameters,
+            values,
+            bootstrap,
+            experience,
+            entropy_weight,
+            self._config,
+            self._placement.returns,
+        )

@@ -24,6 +24,8 @@ class Placement(ABC):
 
     network: Network
     """The learner's own, on the lane's device. The addresses of its weights never change."""
+    returns: Tensor
+    """The learner's own statistics of returns, [3] or [0], in the same way."""
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         self.model = model
@@ -34,12 +36,14 @@ class Placement(ABC):
 
     @abstractmethod
     def fetch(self) -> None:
-        """Copies the shared weights into the learner's network, in the order of the lane."""
+        """Copies the shared weights into the learner's network, and the statistics of returns, in the order of the
+        lane."""
 
     @abstractmethod
-    def apply(self, gradient: Tensor, learning_rate: float) -> None:
+    def apply(self, change: Tensor, learning_rate: float) -> None:
         """Steps the optimiser on the shared weights and statistics, without a lock. The lane may still be computing
-        `gradient` [P], which is overwritten. On return every learner sees the update, and the lane has finished."""
+        `change`: a gradient [P], which is overwritten, and the moments of the targets, [3] or [0]. On return every
+        learner sees the update, and the lane has finished."""
 
     def close(self) -> None:
         """Finishes the lane and unlocks the memory."""
@@ -48,8 +52,11 @@ class Placement(ABC):
             self._unlock()
             self._unlock = None
 
-    def _rate(self, learning_rate: float, device: torch.device) -> Tensor:
-        return torch.full((), learning_rate, device=device)  # torch.tensor would wait for the device
+    def _update(self, model: Model, change: Tensor, learning_rate: float) -> None:
+        """Applies a change on its own device to a model there."""
+        size = len(model.weights)
+        rate = torch.full((), learning_rate, device=change.device)  # torch.tensor would wait for the device
+        model.update([change[:size]], change[size:], rate)
 
 
 class Beside(Placement):
@@ -57,13 +64,14 @@ class Beside(Placement):
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         super().__init__(model, lane)
-        self.network, self._weights = model.local(lane.device)
+        self.network, self._weights, self.returns = model.local(lane.device)
 
     def fetch(self) -> None:
         self._weights.copy_(self.model.weights)
+        self.returns.copy_(self.model.returns)
 
-    def apply(self, gradient: Tensor, learning_rate: float) -> None:
-        self.model.optimiser.step([gradient], self._rate(learning_rate, self.lane.device))
+    def apply(self, change: Tensor, learning_rate: float) -> None:
+        self._update(self.model, change, learning_rate)
         self.lane.finish()
 
 
@@ -73,16 +81,17 @@ class GradientsHome(Placement):
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         super().__init__(model, lane)
-        self.network, self._weights = model.local(lane.device)
-        self._gradient = lane.host_buffer(len(self._weights), dtype=torch.float32)
+        self.network, self._weights, self.returns = model.local(lane.device)
+        self._change = lane.host_buffer(len(self._weights) + len(self.returns), dtype=torch.float32)
 
     def fetch(self) -> None:
         self._weights.copy_(self.model.weights, non_blocking=True)
+        self.returns.copy_(self.model.returns, non_blocking=True)
 
-    def apply(self, gradient: Tensor, learning_rate: float) -> None:
-        self._gradient.copy_(gradient, non_blocking=True)
+    def apply(self, change: Tensor, learning_rate: float) -> None:
+        self._change.copy_(change, non_blocking=True)
         self.lane.finish()
-        self.model.optimiser.step([self._gradient], self._rate(learning_rate, self._gradient.device))
+        self._update(self.model, self._change, learning_rate)
 
 
 class RoundTrip(Placement):
@@ -94,7 +103,7 @@ class RoundTrip(Placement):
         self._own = Model(copy.deepcopy(model.network), learn, lane.device)
         self._memory = torch.zeros(self._own.size, device=lane.device)
         self._own.move_to(self._memory)
-        self.network = self._own.network
+        self.network, self.returns = self._own.network, self._own.returns
         self._fetched = False
 
     def fetch(self) -> None:
@@ -104,9 +113,9 @@ class RoundTrip(Placement):
             self._copy_up()
             self._fetched = True
 
-    def apply(self, gradient: Tensor, learning_rate: float) -> None:
+    def apply(self, change: Tensor, learning_rate: float) -> None:
         self._copy_up()
-        self._own.optimiser.step([gradient], self._rate(learning_rate, self.lane.device))
+        self._update(self._own, change, learning_rate)
         self.model.memory.copy_(self._memory, non_blocking=True)
         self.lane.finish()
 

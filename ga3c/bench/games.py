@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-from ga3c.bench.published import ATARI57, PAPER
+from ga3c.bench.published import ATARI57, PAPER, plain
 from ga3c.errors import UserError
 
 TABLE3 = (*PAPER, "Breakout", "SpaceInvaders")
@@ -27,19 +27,15 @@ def expanded(words: Iterable[str]) -> list[str]:
 def name_of(game: str) -> str:
     """A game's name as ALE writes it, from any spelling: `ms. pacman` is MsPacman, and so is ALE/MsPacman-v5."""
     known = {name.lower(): name for name in ATARI57}
-    plain = _plain(game.removeprefix("ALE/").removesuffix("-v5"))
-    if plain in known:
-        return known[plain]
-    near = [known.get(name, name) for name in difflib.get_close_matches(plain, [*known, *SETS], n=2)]
+    asked = plain(game.removeprefix("ALE/").removesuffix("-v5"))
+    if asked in known:
+        return known[asked]
+    near = [known.get(name, name) for name in difflib.get_close_matches(asked, [*known, *SETS], n=2)]
     hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs ALE/` lists games."
     raise UserError(
         f"--games names {game!r}, which is neither one of the {len(ATARI57)} games nor one of the sets "
         f"{', '.join(SETS)}; {hint}"
     )
-
-
-def _plain(text: str) -> str:
-    return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
 def id_of(game: str) -> str:

@@ -50,7 +50,12 @@ _BY_PLAIN_NAME = {name.lower(): scores for name, scores in ATARI57.items()}
 
 def find(game: str) -> Published | None:
     """The scores of a game in any spelling, `space_invaders` or `Space Invaders`; None if the table does not have it."""
-    return _BY_PLAIN_NAME.get("".join(letter for letter in game.lower() if letter.isalnum()))
+    return _BY_PLAIN_NAME.get(plain(game))
+
+
+def plain(name: str) -> str:
+    """Small letters and digits alone, by which names in different spellings are compared."""
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 TRAINERS = {

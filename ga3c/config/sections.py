@@ -70,11 +70,17 @@ class NetConfig:
     background colour, which becomes 0 (contrast)."""
     width: int = 1
     """Factor for the channels of impala, which are 16, 32 and 32 at width 1."""
+    separate_value: bool = False
+    """Give the value a torso of its own, so that its error does not shape the features of the policy."""
 
     def __post_init__(self) -> None:
         require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
         require(1 <= self.width <= 16, "width", self.width, "between 1 and 16")
         require(self.width == 1 or self.net == "impala", "width", self.width, "1 unless --net is impala")
+        if self.separate_value and self.net.endswith("-lstm"):
+            raise UserError(
+                f"--separate-value must be left out with --net {self.net}, whose value needs the policy's LSTM."
+            )
 
 
 Correction = Literal["none", "epsilon", "clipped-is", "vtrace"]
@@ -105,6 +111,9 @@ class LearnConfig:
     """PPO's clip range for the ratio of the new to the acting policy (0: no clipping)."""
     normalise_advantages: bool = False
     """Normalise the advantages of a batch to mean 0 and standard deviation 1."""
+    scale_returns: bool = False
+    """Learn values in units of the running mean and standard deviation of their targets (PopArt), so that learning does
+    not depend on the scale of rewards."""
     reuse: int = 1
     """Updates per batch of new rollouts: the first uses that batch, the others draw from the reuse window."""
     reuse_window: int = 64

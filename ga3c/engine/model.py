@@ -8,15 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from ga3c.config import LearnConfig
+from ga3c.learn import scaling
 from ga3c.learn.optimisers import make_optimiser
 from ga3c.nets.network import Network
 
 LARGE = 1_000_000
 """From this many numbers on, the gradient of a parameter stays where it is: a copy would cost more than it saves."""
 
+_RETURNS = "returns.statistics"
+"""The name of the statistics of returns in a state."""
+
 
 class Model:
-    """The shared weights, the optimiser's shared statistics, and the count of updates."""
+    """The shared weights, the shared statistics of the optimiser and of returns, and the count of updates."""
 
     def __init__(self, network: Network, learn: LearnConfig, device: torch.device) -> None:
         self.device = device
@@ -24,6 +28,9 @@ class Model:
         self.weights = torch.cat([_in_memory_order(p.detach()).flatten() for p in self.network.parameters()])
         _point_at(self.network, self.weights)
         self.optimiser = make_optimiser(learn, self.weights)
+        self.returns = scaling.empty_statistics(device) if learn.scale_returns else torch.empty(0, device=device)
+        """The statistics of returns, [3]; [0] where returns are not scaled."""
+        self._value = _place_of_value(self.network)
         self._bf16_weights = self.weights.bfloat16() if network.bf16 else None
         """The weights that predictions use where they compute in bfloat16. Each update converts them, since there are
         more predictions than updates."""
@@ -39,17 +46,25 @@ class Model:
         with self._lock:
             self._version += count
 
-    def step(self, pieces: Sequence[Tensor], learning_rate: Tensor) -> None:
-        """Updates the shared weights by a gradient [P] in pieces."""
-        self.optimiser.step(pieces, learning_rate)
+    def step(self, pieces: Sequence[Tensor], moments: Tensor, learning_rate: Tensor) -> None:
+        """Updates the shared weights by a gradient [P] in pieces, and the statistics of returns by a batch's moments,
+        [3] or [0]."""
+        self.update(pieces, moments, learning_rate)
         if self._bf16_weights is not None:
             self._bf16_weights.copy_(self.weights)
+
+    def update(self, pieces: Sequence[Tensor], moments: Tensor, learning_rate: Tensor) -> None:
+        """As `step`, for a model that nobody predicts with."""
+        self.optimiser.step(pieces, learning_rate)
+        if len(self.returns):
+            scaling.update_(self.returns, moments, self.weights[self._value])
 
     def rehearsal_copy(self) -> "Model":
         """A model that takes the same steps on weights and statistics of its own, for runs before a capture."""
         other = copy.copy(self)
         other.weights = self.weights.clone()
         other.optimiser = copy.deepcopy(self.optimiser)  # with weights of its own
+        other.returns = self.returns.clone()
         other._bf16_weights = None if self._bf16_weights is None else self._bf16_weights.clone()
         return other
 
@@ -58,7 +73,7 @@ class Model:
         network = self.learner().requires_grad_(False)
         if self._bf16_weights is not None:
             network.convert()
-            _point_at(network, self._bf16_weights, "torso.")
+            _point_at(network, self._bf16_weights, ("torso.", "value_torso."))
         return network
 
     def learner(self) -> Network:
@@ -67,12 +82,13 @@ class Model:
         _point_at(network, self.weights)
         return network
 
-    def local(self, device: torch.device) -> tuple[Network, Tensor]:
-        """A network over weights of its own on `device`, and these weights, [P], to copy the shared ones to."""
-        weights = self.weights.to(device, copy=True)
+    def local(self, device: torch.device) -> tuple[Network, Tensor, Tensor]:
+        """A network over weights of its own on `device`, these weights, [P], to copy the shared ones to, and statistics
+        of returns for the same."""
+        weights, returns = (tensor.to(device, copy=True) for tensor in (self.weights, self.returns))
         network = copy.deepcopy(self.network).to(device)
         _point_at(network, weights)
-        return network, weights
+        return network, weights, returns
 
     @property
     def size(self) -> int:
@@ -88,12 +104,12 @@ class Model:
     def use(self, memory: Tensor) -> None:
         """Replaces weights and statistics by those that another model moved to `memory` [size]. Networks from before
         the call keep the old weights."""
-        self.weights, *statistics = self._parts(memory)
+        self.weights, self.returns, *statistics = self._parts(memory)
         _point_at(self.network, self.weights)
         self.optimiser.use(self.weights, dict(zip(self.optimiser.state(), statistics, strict=True)))
 
     def _tensors(self) -> list[Tensor]:
-        return [self.weights, *self.optimiser.state().values()]
+        return [self.weights, self.returns, *self.optimiser.state().values()]
 
     def _parts(self, memory: Tensor) -> list[Tensor]:
         """The part of `memory` for each of the tensors."""
@@ -107,6 +123,8 @@ class Model:
         """Copies of weights and statistics by name."""
         tensors = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
         tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
+        if len(self.returns):
+            tensors[_RETURNS] = self.returns
         return {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
 
     def load(self, tensors: dict[str, Tensor], version: int) -> None:
@@ -115,13 +133,15 @@ class Model:
         self._copy_weights(tensors)
         prefix = "optimiser."
         self.optimiser.load({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
+        if len(self.returns):
+            self.returns.copy_(tensors[_RETURNS])
         self._synchronise()
         self._version = version
 
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Takes the weights from a `state`, with or without the optimiser's statistics, for a model that only predicts.
-        Wrong names or shapes of weights raise a ValueError and change nothing."""
-        weights = {name: value for name, value in tensors.items() if not name.startswith("optimiser.")}
+        """Takes the weights from a `state`, with or without the statistics, for a model that only predicts. Wrong names
+        or shapes of weights raise a ValueError and change nothing."""
+        weights = {name: value for name, value in tensors.items() if not name.startswith(("optimiser.", _RETURNS))}
         expected = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
         self._check(weights, expected, "network")
         self._copy_weights(weights)
@@ -171,6 +191,16 @@ def _gradients(loss: Tensor, network: Network) -> list[Tensor]:
     return [_in_memory_order(gradient).flatten() for gradient in torch.autograd.grad(loss, list(network.parameters()))]
 
 
+def _place_of_value(network: Network) -> slice:
+    """Where the flat weights have the value head: its weights and, after them, its bias."""
+    start = 0
+    for name, parameter in network.named_parameters():
+        if name == "value.weight":
+            break
+        start += parameter.numel()
+    return slice(start, start + network.value.weight.numel() + 1)
+
+
 def _padded_size(tensor: Tensor) -> int:
     """Numbers to reserve for a tensor, so that the next begins on a new cache line."""
     return -(-tensor.numel() // 16) * 16
@@ -182,9 +212,9 @@ def _in_memory_order(tensor: Tensor) -> Tensor:
     return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor
 
 
-def _point_at(network: nn.Module, flat: Tensor, prefix: str = "") -> None:
-    """Makes the network's parameters whose names begin with `prefix` views of `flat` [P], which has a place for every
-    parameter of the network."""
+def _point_at(network: nn.Module, flat: Tensor, prefix: str | tuple[str, ...] = "") -> None:
+    """Makes the network's parameters whose names begin with `prefix`, or with one of several, views of `flat` [P]. It
+    has a place for every parameter of the network."""
     # `.data` shares the memory but not autograd's version count: another trainer's update between the forward and the
     # backward pass is what lock-free means, not an error.
     start = 0

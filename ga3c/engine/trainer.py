@@ -157,7 +157,7 @@ class Trainer(Stage[int]):
         row = self._table[number]
         learning_rate, entropy_weight = row[-2:].view(torch.float64).float().unbind()
         loss = self._loss(row[:-2], entropy_weight)
-        norm = self._apply(self._gradient(loss.total), learning_rate)
+        norm = self._apply(self._gradient(loss.total), loss.moments, learning_rate)
         loss.measure(norm, out=self._reports[number])
 
     def _loss_of(self, blocks: Tensor, entropy_weight: Tensor) -> Loss:
@@ -172,6 +172,7 @@ class Trainer(Stage[int]):
             experience=Experience(batch.actions, batch.log_probs, batch.rewards, batch.discounts, batch.learn),
             entropy_weight=entropy_weight,
             config=self._config,
+            statistics=self._model.returns,
         )
 
     def _gather(self, blocks: Tensor) -> Rollouts:
@@ -189,10 +190,10 @@ class Trainer(Stage[int]):
             return gradient_in_pieces(loss, self._network)
         return [flat_gradient(loss, self._network)]
 
-    def _clip_and_step(self, pieces: list[Tensor], learning_rate: Tensor) -> Tensor:
-        """Updates the shared weights and returns the norm of the gradient before clipping."""
+    def _clip_and_step(self, pieces: list[Tensor], moments: Tensor, learning_rate: Tensor) -> Tensor:
+        """Updates the shared weights and statistics and returns the norm of the gradient before clipping."""
         norm = clip_by_global_norm_(pieces, self._config.clip_norm)
-        self._model.step(pieces, learning_rate)
+        self._model.step(pieces, moments, learning_rate)
         return norm
 
     def _capture(self, late: bool) -> dict[int, Callable[[], None]]:

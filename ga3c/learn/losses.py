@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 
 from ga3c.config import LearnConfig
+from ga3c.learn import scaling
 from ga3c.learn.returns import n_step_returns
 from ga3c.learn.vtrace import vtrace
 from ga3c.metrics.stats import Measured
 
 
 class Loss(NamedTuple):
-    """0-dimensional tensors. Only `total` has a gradient; the others are reported, as means over the learned steps."""
+    """0-dimensional tensors. Only `total` has a gradient; the next three are reported, as means over the learned
+    steps."""
 
     total: Tensor
     """The minimised loss, summed or averaged as the config asks."""
@@ -22,6 +24,8 @@ class Loss(NamedTuple):
     """The squared error of the value, without its weight."""
     entropy: Tensor
     """The entropy of the policy, without its weight."""
+    moments: Tensor
+    """What the targets of the values add to the statistics of returns, [3]; [0] where returns are not scaled."""
 
     def measure(self, gradient_norm: Tensor, out: Tensor) -> None:
         """Writes what is reported of an update with this loss to `out`, in the order of `Measured`."""
@@ -63,19 +67,24 @@ def rollout_loss(
     experience: Experience,
     entropy_weight: Tensor,
     config: LearnConfig,
+    statistics: Tensor | None = None,
 ) -> Loss:
     """The loss of some rollouts, for GA3C's trainers and for A3C's learners.
 
     Args:
         head: the trained policy's.
         parameters: [B, T, ...], what the head made of each step's observation.
-        values: [B, T], V of each step's observation.
-        bootstrap: [B], V of the observation after the last step.
+        values: [B, T], what the value head made of each step's observation.
+        bootstrap: [B], the same of the observation after the last step.
         entropy_weight: 0-dimensional, since it follows a schedule.
+        statistics: of returns before this batch, [3], with `scale_returns`; else it is not read.
     """
     epsilon = config.log_epsilon if config.correction == "epsilon" else 0.0
     log_probs, entropies = head.evaluate(parameters, experience.actions, epsilon)
     behaviour_log_probs = experience.log_probs
+    if config.scale_returns:
+        assert statistics is not None
+        values, bootstrap = (scaling.denormalised(each, statistics) for each in (values, bootstrap))
     return actor_critic_loss(
         log_probs=log_probs,
         entropies=entropies,
@@ -87,6 +96,7 @@ def rollout_loss(
         learn=experience.learn,
         entropy_weight=entropy_weight,
         config=config,
+        statistics=statistics,
     )
 
 
@@ -102,6 +112,7 @@ def actor_critic_loss(
     learn: Tensor,
     entropy_weight: Tensor,
     config: LearnConfig,
+    statistics: Tensor | None = None,
 ) -> Loss:
     """-log pi(a) (R - V) - entropy_weight * H(pi) + value_weight * (R - V)^2, over the steps with `learn` 1.
 
@@ -112,6 +123,7 @@ def actor_critic_loss(
     - correction `vtrace` weights the policy term in the same way; R is V-trace's target.
     - With a `trace_decay` below 1, R is a lambda-return, and the policy term has r + discount * R' - V, with R' of the
       next step, as in V-trace.
+    - With `scale_returns`, R - V is in units of the standard deviation of returns, this batch included.
 
     Args:
         log_probs, entropies, values: [B, T], of the trained policy. With correction `epsilon` the caller has clamped
@@ -120,6 +132,7 @@ def actor_critic_loss(
         behaviour_log_probs: [B, T], of the policy that acted. Importance weights and `ratio_clip` need them.
         rewards, discounts, learn: [B, T], as for `n_step_returns`.
         entropy_weight: 0-dimensional, since it follows a schedule.
+        statistics: of returns before this batch, [3], with `scale_returns`.
     """
     if config.correction in ("clipped-is", "vtrace") or config.ratio_clip > 0.0:
         log_rhos = log_probs.detach() - behaviour_log_probs
@@ -140,6 +153,12 @@ def actor_critic_loss(
     if config.correction == "clipped-is":
         rhos = log_rhos.exp().clamp(max=config.rho_clip)
 
+    errors, moments = targets - values, targets.new_empty(0)
+    if config.scale_returns:
+        assert statistics is not None
+        moments = scaling.moments(targets, learn)
+        unit = scaling.unit(scaling.moved(statistics, moments))
+        errors, advantages = errors / unit, advantages / unit
     # A placeholder's advantage and value error are exactly 0: its target is its own value.
     if config.normalise_advantages:
         # Before the importance weights: subtracting the mean after them would push actions by their weight alone.
@@ -149,14 +168,15 @@ def actor_critic_loss(
     if rhos is not None:
         advantages = advantages * rhos
     policy = -(log_probs * advantages).sum()
-    value = (targets - values).square().sum()
+    value = errors.square().sum()
     entropy = (entropies * learn).sum()
     total = policy - entropy_weight * entropy + config.value_weight * value
 
     num_learned = learn.sum().clamp(min=1.0)
     if config.reduction == "mean":
         total = total / num_learned
-    return Loss(total, policy.detach() / num_learned, value.detach() / num_learned, entropy.detach() / num_learned)
+    policy, value, entropy = (term.detach() / num_learned for term in (policy, value, entropy))
+    return Loss(total, policy, value, entropy, moments)
 
 
 def normalised(advantages: Tensor, learn: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ LSTM_SIZE = 256
 
 
 class Network(nn.Module):
-    """A torso whose features go to the policy head and the value, in a recurrent network through a core.
+    """A torso whose features go to the policy head and the value, in a recurrent network through a core. The value may
+    have a torso of its own.
 
     The state of a recurrent network is [N, state_size], zeros where an episode begins. A network without a core has the
     state None.
@@ -32,14 +33,16 @@ class Network(nn.Module):
         num_features: int,
         action: ActionSpec,
         core: Lstm | None = None,
+        value_torso: nn.Module | None = None,
         bf16: bool = False,
     ) -> None:
-        """With `bf16`, the torso multiplies bfloat16 numbers; weights, gradients, states and outputs keep 32 bits."""
+        """With `bf16`, torsos multiply bfloat16 numbers; weights, gradients, states and outputs keep 32 bits."""
         super().__init__()
         self.bf16 = bf16
         self.unpack = unpack
         self._converted = False
         self.torso = torso
+        self.value_torso = value_torso
         self.core = core
         self.state_size = 0 if core is None else core.state_size
         width = num_features if core is None else core.size
@@ -61,10 +64,11 @@ class Network(nn.Module):
 
     def step(self, observations: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """As `forward`, from the state before the observations; also returns the state after them."""
-        features = self._features(observations)
+        features, of_value = self._features(observations)
         if self.core is not None:
             features, state = self.core(features, state)
-        return self.head(features), self.value(features).squeeze(-1), state
+            of_value = features
+        return self.head(features), self.value(of_value).squeeze(-1), state
 
     def unroll(self, observations: Tensor, state: Tensor | None, begins: Tensor | None) -> tuple[Tensor, Tensor]:
         """Rollouts [B, T, *observation] to the policy's parameters [B, T, A] and values [B, T].
@@ -72,29 +76,38 @@ class Network(nn.Module):
         A recurrent network goes through each rollout from `state` [B, state_size] on, and clears the state where an
         episode `begins` [B, T]. Other networks read neither."""
         count, steps = observations.shape[:2]
-        features = self._features(observations.flatten(0, 1))  # [B * T, F]
+        features, of_value = self._features(observations.flatten(0, 1))  # [B * T, F] each
         if self.core is not None:
             assert state is not None
             assert begins is not None
             features = self.core.unroll(features.view(count, steps, -1), state, begins).flatten(0, 1)
-        parameters, values = self.head(features), self.value(features).squeeze(-1)
+            of_value = features
+        parameters, values = self.head(features), self.value(of_value).squeeze(-1)
         return parameters.view(count, steps, -1), values.view(count, steps)
 
-    def _features(self, observations: Tensor) -> Tensor:
-        """Observations to features [N, F]."""
+    def _features(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Observations to features [N, F], of the policy and of the value."""
         numbers = self.unpack(observations)
+        features = self._through(self.torso, numbers)
+        return features, features if self.value_torso is None else self._through(self.value_torso, numbers)
+
+    def _through(self, torso: nn.Module, numbers: Tensor) -> Tensor:
         if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights, since other trainers change the weights at any moment.
             with torch.autocast(numbers.device.type, torch.bfloat16, cache_enabled=False):
-                features: Tensor = self.torso(numbers).float()
+                features: Tensor = torso(numbers).float()
         else:
-            features = self.torso(numbers).float()
+            features = torso(numbers).float()
         return features
 
+    def torsos(self) -> list[nn.Module]:
+        return [self.torso] if self.value_torso is None else [self.torso, self.value_torso]
+
     def convert(self) -> None:
-        """Keeps the torso's weights in bfloat16 from now on, for a network that only predicts."""
+        """Keeps the torsos' weights in bfloat16 from now on, for a network that only predicts."""
         self._converted = True
-        self.torso.bfloat16()
+        for torso in self.torsos():
+            torso.bfloat16()
 
 
 def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
@@ -107,25 +120,38 @@ def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
 def build(spec: EnvSpec, config: NetConfig) -> Network:
     """The network that `config` asks for, with fresh weights from torch's default generator."""
     name = chosen(spec, config)
-    torso: nn.Module
-    match name:
-        case "mlp" | "mlp-lstm":
-            torso, num_features = mlp_torso(spec, name)
-        case "impala":
-            torso, num_features = impala_torso(config.width, spec, name)
-        case "small-lstm":
-            torso, num_features = conv_torso("small", config.stride, spec, name)
-        case _:
-            torso, num_features = conv_torso(name, config.stride, spec, name)
+    torso, num_features = _torso(name, spec, config)
+    value_torso = _torso(name, spec, config)[0] if config.separate_value else None
     core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
     bf16 = config.precision == "bf16"
     unpack = Unpack(spec.layout, config.pixels, torch.bfloat16 if bf16 else torch.float32)
-    network = Network(unpack=unpack, torso=torso, num_features=num_features, action=spec.action, core=core, bf16=bf16)
+    network = Network(
+        unpack=unpack,
+        torso=torso,
+        num_features=num_features,
+        action=spec.action,
+        core=core,
+        value_torso=value_torso,
+        bf16=bf16,
+    )
     if config.init == "orthogonal":
         _orthogonal_init(network)
     else:
         _fan_in_init(network)
     return network
+
+
+def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+    """The torso of a network, and the number of its features."""
+    match name:
+        case "mlp" | "mlp-lstm":
+            return mlp_torso(spec, name)
+        case "impala":
+            return impala_torso(config.width, spec, name)
+        case "small-lstm":
+            return conv_torso("small", config.stride, spec, name)
+        case _:
+            return conv_torso(name, config.stride, spec, name)
 
 
 def _layers(module: nn.Module | None) -> list[nn.Conv2d | nn.Linear]:
@@ -146,7 +172,8 @@ def _fan_in_init(network: Network) -> None:
 def _orthogonal_init(network: Network) -> None:
     """Orthogonal weights, biases 0. The small gain makes the first policy nearly uniform, so that it explores. A layer
     with a gain of its own gets that one."""
-    gains = ((network.torso, math.sqrt(2.0)), (network.core, 1.0), (network.head, 0.01), (network.value, 1.0))
+    torsos = [(torso, math.sqrt(2.0)) for torso in network.torsos()]
+    gains = (*torsos, (network.core, 1.0), (network.head, 0.01), (network.value, 1.0))
     for part, gain in gains:
         for layer in _layers(part):
             nn.init.orthogonal_(layer.weight, getattr(layer, "gain", gain))

@@ -39,6 +39,7 @@ from ga3c.config import (
 )
 from ga3c.engine.model import Model
 from ga3c.errors import UserError
+from ga3c.learn import scaling
 from ga3c.metrics.stats import Ended, Gauges, Stats, Update
 from ga3c.run import checkpoint, session, settings
 from ga3c.run.folder import RunFolder
@@ -82,7 +83,7 @@ def test_a_rollout_gives_the_gradient_that_ga3c_computes(
         trainer._rates = lambda: (0.0, 0.01)
     central: list[Tensor] = []
 
-    def record(pieces: list[Tensor], learning_rate: Tensor) -> Tensor:
+    def record(pieces: list[Tensor], moments: Tensor, learning_rate: Tensor) -> Tensor:
         central.append(torch.cat(pieces))
         return torch.zeros(())
 
@@ -132,6 +133,22 @@ def test_the_right_values_are_learned(tmp_path: Path, system: SystemName, kind: 
     with torch.no_grad():
         values = model.network(torch.eye(size, device=model.device)[:states])[1].tolist()
     assert values == pytest.approx(kind.values(0.8), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "system",
+    ["a3c-threads", pytest.param("a3c-cpu", marks=pytest.mark.slow)]
+    + [pytest.param(system, marks=ON_GPU) for system in GPU_SYSTEMS],
+)
+def test_values_of_another_scale_are_learned(tmp_path: Path, system: SystemName) -> None:
+    learn = learn_config(learning_rate=5e-3, learning_rate_end=5e-5, scale_returns=True, clip_norm=0.5)
+    config = config_for("toys:RichWheel-v0", system, learn, agents=2, steps=8_000)
+    server = session.build(config, RunFolder(tmp_path), start=0)
+    server.run([])
+    model = server.system.model
+    with torch.no_grad():
+        values = scaling.denormalised(model.network(torch.eye(5, device=model.device))[1], model.returns).tolist()
+    assert values == pytest.approx(toys.RichWheel.values(0.8), abs=200.0)
 
 
 # -- what is shared ---------------------------------------------------------------------------------------------------
@@ -253,18 +270,23 @@ def test_rates_come_from_the_server(tmp_path: Path, wait_until: Callable[..., No
 
 def test_a_model_moves_with_what_it_holds() -> None:
     spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
-    model = Model(nets.build(spec, NetConfig()), LearnConfig(optimiser="adam"), CPU)
-    model.optimiser.step([torch.randn(len(model.weights))], torch.tensor(0.1))
+    learn = LearnConfig(optimiser="adam", scale_returns=True)
+    model = Model(nets.build(spec, NetConfig()), learn, CPU)
+    model.step([torch.randn(len(model.weights))], torch.rand(3), torch.tensor(0.1))
     before, memory = model.state(), torch.full((model.size,), torch.nan)
     model.move_to(memory)
     assert all(torch.equal(value, before[name]) for name, value in model.state().items())
-    other = Model(nets.build(spec, NetConfig()), LearnConfig(optimiser="adam"), CPU)
+    other = Model(nets.build(spec, NetConfig()), learn, CPU)
     other.use(memory)
-    other.optimiser.step([torch.randn(len(model.weights))], torch.tensor(0.1))
+    other.step([torch.randn(len(model.weights))], torch.rand(3), torch.tensor(0.1))
+    assert not torch.equal(model.returns, before["returns.statistics"])
     assert not torch.equal(model.weights, before_weights(before, model))
     assert all(torch.equal(value, other.state()[name]) for name, value in model.state().items())
-    network, weights = model.local(CPU)
+    network, weights, returns = model.local(CPU)
+    assert torch.equal(returns, model.returns)
     model.weights.zero_()
+    model.returns.zero_()
+    assert returns.any()
     assert not torch.equal(weights, model.weights)
     assert float(next(network.parameters()).detach().abs().sum()) > 0
 

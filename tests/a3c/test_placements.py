@@ -158,14 +158,15 @@ def test_rollouts_teach_the_same_wherever_models_are(
         assert theirs.update.lag_max == 0
 
 
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("system", GPU_SYSTEMS)
 def test_all_learners_step_one_model(
-    share: Callable[..., Shared], system: SystemName, kind: str, optimiser: str
+    share: Callable[..., Shared], system: SystemName, kind: str, optimiser: str, scaled: bool
 ) -> None:
     """Three in turn: weights and statistics are those of one optimiser that made all the steps, and fetched whole."""
-    learn = learn_config(**OPTIMISERS[optimiser])
+    learn = learn_config(**OPTIMISERS[optimiser], scale_returns=scaled)
     spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
     shared = share(system, kind, spec, learn, 3)
     alone = Model(nets.build(spec, NetConfig()), learn, CPU)
@@ -174,13 +175,16 @@ def test_all_learners_step_one_model(
     for turn in range(9):
         placement = placed[turn % 3]
         gradient = torch.sin(torch.arange(len(alone.weights)) + float(turn))
+        moments = torch.tensor([3.0 + turn, 20.0 + turn**2, 1.0])[: len(alone.returns)]
         with placement.lane.active():
             placement.fetch()
-            placement.apply(gradient.to(placement.lane.device, copy=True), 1e-2)  # which overwrites it
+            change = torch.cat((gradient, moments)).to(placement.lane.device, copy=True)
+            placement.apply(change, 1e-2)  # which overwrites it
             if not isinstance(placement, RoundTrip):
                 placement.fetch()  # it has its weights after an update
             placement.lane.finish()
-        alone.optimiser.step([gradient], torch.tensor(1e-2))
+        alone.update([gradient], moments, torch.tensor(1e-2))
+        torch.testing.assert_close(placement.returns.cpu(), alone.returns)
         own = torch.cat([p.detach().flatten() for p in placement.network.parameters()]).cpu()
         torch.testing.assert_close(own, alone.weights, rtol=1e-4, atol=1e-5)
     for name, tensor in alone.state().items():

@@ -14,6 +14,7 @@ from ga3c import nets
 from ga3c.config import LearnConfig, NetConfig, NetName
 from ga3c.engine.model import Model, flat_gradient, gradient_in_pieces
 from ga3c.envs.spec import EnvSpec
+from ga3c.learn import scaling
 from ga3c.learn.optimisers import make_optimiser
 
 CPU = torch.device("cpu")
@@ -204,7 +205,7 @@ def test_an_update_through_one_learner_is_seen_by_readers_and_other_learners(
     model = make_model(net=NetConfig(precision=precision))
     reader, learner, other = model.reader(), model.learner(), model.learner()
     before = reader(OBSERVATIONS)[0].clone()
-    model.step([flat_gradient(loss(learner), learner)], torch.tensor(0.1))
+    model.step([flat_gradient(loss(learner), learner)], torch.empty(0), torch.tensor(0.1))
     after = reader(OBSERVATIONS)[0]
     assert not torch.allclose(before, after)
     assert torch.equal(after, learner(OBSERVATIONS)[0])
@@ -243,7 +244,7 @@ def test_a_reader_finds_its_weights_whatever_the_order_of_the_parameters() -> No
         for one, other in zip(reader(PIXELS), learner(PIXELS), strict=True):
             assert torch.equal(one, other), f"after {step} updates"
         gradient = flat_gradient(loss(learner, observations=PIXELS), learner)
-        model.step([gradient], torch.tensor(0.01))
+        model.step([gradient], torch.empty(0), torch.tensor(0.01))
 
 
 def test_an_update_between_forward_and_backward_is_no_error() -> None:
@@ -324,6 +325,40 @@ def test_state_goes_to_another_model_and_back(optimiser: Optimiser) -> None:
     assert torch.equal(reader(OBSERVATIONS)[1], model.network(OBSERVATIONS)[1])
     for name, value in other.state().items():
         assert torch.equal(value, state[name]), name
+
+
+def test_the_statistics_of_returns_are_saved_and_restored_with_the_values() -> None:
+    learn = LearnConfig(scale_returns=True)
+    model, other = (Model(nets.build(SPEC, NetConfig()), learn, CPU) for _ in range(2))
+    network = model.learner()
+    for step in range(3):
+        moments = torch.tensor([100.0 + step, 20_000.0, 0.9])
+        model.step([flat_gradient(loss(network), network)], moments, torch.tensor(0.1))
+    state = model.state()
+    assert state["returns.statistics"].tolist() == model.returns.tolist()
+    pointer = other.returns.data_ptr()
+    other.load(state, version=3)
+    assert other.returns.data_ptr() == pointer  # captured graphs keep using it
+    assert torch.equal(other.returns, model.returns)
+    before = other.state()
+    with pytest.raises(ValueError, match=r"returns\.statistics differs"):
+        other.load({name: value for name, value in state.items() if name != "returns.statistics"}, version=4)
+    copy = other.rehearsal_copy()
+    copy.step([torch.ones(len(copy.weights))], torch.tensor([1.0, 2.0, 1.0]), torch.tensor(0.1))
+    assert all(torch.equal(value, before[name]) for name, value in other.state().items())
+
+
+def test_a_step_rescales_the_value_and_nothing_else() -> None:
+    """With a gradient of 0: denormalised values and the policy stay as they are while the statistics move."""
+    model = Model(nets.build(SPEC, NetConfig()), LearnConfig(scale_returns=True), CPU)
+    still, rate = [torch.zeros(len(model.weights))], torch.tensor(0.0)
+    model.step(still, torch.tensor([1.0, 2.0, 1.0]), rate)
+    parameters, values = model.network(OBSERVATIONS)
+    before = scaling.denormalised(values, model.returns)
+    model.step(still, torch.tensor([-30.0, 5000.0, 1.0]), rate)
+    after, values = model.network(OBSERVATIONS)
+    assert torch.equal(after, parameters)
+    torch.testing.assert_close(scaling.denormalised(values, model.returns), before)
 
 
 def test_filters_are_saved_as_torch_has_them() -> None:

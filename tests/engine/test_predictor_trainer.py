@@ -14,6 +14,7 @@ import toys
 from ga3c.config import LearnConfig
 from ga3c.engine.preprocess import ScreenPreprocessor
 from ga3c.engine.store import Rollouts
+from ga3c.learn import scaling
 
 WaitUntil = Callable[..., None]
 MakeEngine = Callable[..., Any]
@@ -41,8 +42,11 @@ def learned_values(engine: Any, wait_until: WaitUntil, updates: int, states: int
     assert engine.stats.failure is None, engine.stats.failure
     size = engine.pool.spec.observation_shape[0]
     with torch.no_grad():
-        values: list[float] = engine.model.network(torch.eye(size)[:states])[1].tolist()
-    return values
+        values = engine.model.network(torch.eye(size)[:states])[1]
+    if len(engine.model.returns):
+        values = scaling.denormalised(values, engine.model.returns)
+    learned: list[float] = values.tolist()
+    return learned
 
 
 # -- what is learned --------------------------------------------------------------------------------------------------
@@ -83,6 +87,19 @@ def test_rollouts_that_are_used_again_teach_the_same(
     engine = make_engine("toys:Wheel-v0", learn_config(reuse=3, reuse_window=16, **changes), agents=8)
     values = learned_values(engine, wait_until, updates=600, states=5)
     assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor", "trainers"),
+    [(toys.RichWheel, 1000.0, 1), (toys.PoorWheel, 0.001, 1), (toys.RichWheel, 1000.0, 2)],
+)
+def test_values_of_any_scale_are_learned(
+    make_engine: MakeEngine, wait_until: WaitUntil, kind: type[toys.Wheel], factor: float, trainers: int
+) -> None:
+    learn = learn_config(scale_returns=True, clip_norm=0.5, normalise_advantages=True)
+    engine = make_engine(f"toys:{kind.__name__}-v0", learn, agents=8, trainers=trainers)
+    values = learned_values(engine, wait_until, updates=600, states=5)
+    assert [value / factor for value in values] == pytest.approx(toys.Wheel.values(0.8), abs=0.1)
 
 
 # -- what is counted and kept -----------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import torch
 from specs import picture_spec, vector_spec
 from torch import Tensor, nn
 
-from ga3c.config import NetConfig, NetName, Pixels, Precision
+from ga3c.config import LearnConfig, NetConfig, NetName, Pixels, Precision
+from ga3c.engine.model import Model
 from ga3c.envs.spec import ActionSpec, EnvSpec
 from ga3c.errors import UserError
 from ga3c.nets import DiscreteHead, build, make_head
@@ -84,6 +85,35 @@ def test_recurrent_nets(spec: EnvSpec, net: NetName, alone: NetName, features: i
     assert torch.equal(params, network(observations)[0])
     again, _, _ = network.step(observations, state)
     assert not torch.allclose(again, params)
+
+
+@pytest.mark.parametrize("spec", [vector_spec(5), picture_spec(44, 50, stack=3)], ids=["vectors", "pictures"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_separate_value_shares_nothing_with_the_policy(spec: EnvSpec, precision: Precision) -> None:
+    config = NetConfig(init="orthogonal", precision=precision, separate_value=True)
+    network = build(spec, config)
+    dtype = torch.uint8 if spec.is_picture else torch.float32
+    observations = torch.randint(0, 255, (2, 3, *spec.observation_shape)).to(dtype)  # [B, T, *observation]
+    parameters, values = network.unroll(observations, None, None)
+    for output, parts in ((parameters, ("torso.", "head.")), (values, ("value_torso.", "value."))):
+        gradients = torch.autograd.grad(output.sum(), list(network.parameters()), allow_unused=True)
+        touched = {
+            name
+            for (name, _), gradient in zip(network.named_parameters(), gradients, strict=True)
+            if gradient is not None
+        }
+        assert touched == {name for name, _ in network.named_parameters() if name.startswith(parts)}
+    stepped = network.step(observations.flatten(0, 1), None)
+    torch.testing.assert_close(stepped[0], parameters.flatten(0, 1))
+    torch.testing.assert_close(stepped[1], values.flatten())
+    model = Model(network, LearnConfig(), torch.device("cpu"))
+    reader = model.reader()
+    torch.testing.assert_close(reader(observations.flatten(0, 1))[1], values.flatten(), rtol=0.02, atol=0.02)
+
+
+def test_a_separate_value_has_no_lstm() -> None:
+    with pytest.raises(UserError, match="--separate-value must be left out with --net mlp-lstm"):
+        NetConfig("mlp-lstm", separate_value=True)
 
 
 def test_a_net_without_memory_has_no_state() -> None:
