@@ -49,7 +49,7 @@ _BY_PLAIN_NAME = {name.lower(): scores for name, scores in ATARI57.items()}
 
 
 def find(game: str) -> Published | None:
-    """The scores of a game in any spelling, `space_invaders` or `Space Invaders`; None if the table does not have it."""
+    """The scores of a game in any spelling, `space_invaders` or `Space Invaders`; None if it is not in the table."""
     return _BY_PLAIN_NAME.get(plain(game))
 
 

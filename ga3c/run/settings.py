@@ -53,7 +53,7 @@ def read(path: Path | None, env_id: str | None) -> SettingsFile | None:
     if path is None:
         return None
     file = SettingsFile.read(path)
-    found = trust.foreign(file.env_id) if file.env_id and env_id is None else None
+    found = trust.foreign(file.env_id, path) if file.env_id and env_id is None else None
     if found is not None:
         raise UserError(
             f"--config: {path} is for {found.env_id}: to play it, the code in {found.file} is run; read it first, "
