@@ -193,7 +193,7 @@ class RunFolder:
         except PermissionError as error:
             raise UserError(f"{self.config} cannot be read: {error.strerror}.") from error
         except (FileNotFoundError, NotADirectoryError):
-            trouble, sentence = f"{self.config} is missing", _no_run(self.path)
+            trouble, sentence = f"{self.config} is missing", _no_run(self.file or self.path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             trouble = f"{self.config} cannot be used: {reason}"
@@ -228,4 +228,6 @@ class RunFolder:
 
 
 def _no_run(path: Path) -> str:
+    if os.path.isfile(path):
+        return f"{path} is no checkpoint of a run."
     return f"{path} holds no run: there is no config.toml in it."
