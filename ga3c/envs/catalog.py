@@ -64,7 +64,9 @@ def find(env_id: str) -> Registered:
         return _unregistered(env_id, own.find(env_id))
     module, colon, name = env_id.rpartition(":")
     specs = _registry()
-    if colon:
+    if colon and not module:
+        name = env_id
+    elif colon:
         try:
             importlib.import_module(module)
         except Exception as error:
@@ -72,7 +74,7 @@ def find(env_id: str) -> Registered:
             raise _not_imported(env_id, module, error) from error
     if name in specs:
         return specs[name]
-    if colon and callable(factory := own.attribute(module, name)):
+    if module and callable(factory := own.attribute(module, name)):
         return _unregistered(env_id, factory)
     near = suggest(name)
     hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists all ids."

@@ -49,7 +49,9 @@ def whole_number(text: str) -> int:
     """A whole number as people write it: 1000000, 1_000_000 or 1e6."""
     try:
         number = decimal.Decimal(text)
-        if number.is_finite() and number.adjusted() < _MOST_DIGITS and number == number.to_integral_value():
+        if number.is_finite() and number.adjusted() >= _MOST_DIGITS:
+            raise ValueError(f"{text}, but must be a whole number of at most {_MOST_DIGITS} digits")
+        if number.is_finite() and number == number.to_integral_value():
             return int(number)
     except decimal.InvalidOperation:
         pass

@@ -13,6 +13,8 @@ _HELD = 0.1
 """If predictors are held back for more than this share of their time, training is the bottleneck."""
 _FULL = 0.9
 """Above this share in use, cores or a GPU have no room for another thread."""
+_STILL = 3
+"""Records in a row in which no agent steps or waits, after which a run stands still: no advice would make it faster."""
 
 
 class Shares(Protocol):
@@ -102,7 +104,10 @@ def find(recent: Sequence[Shares], use: Use | None = None) -> Bottleneck | None:
 
 
 def find_in_run(recent: Sequence[Record]) -> Bottleneck | None:
-    """The bottleneck of a run, whose snapshots have the use of the machine."""
+    """The bottleneck of a run, whose snapshots have the use of the machine; None while the run stands still, as where
+    an environment hangs."""
+    if all(math.isnan(record.agent_stepping) for record in list(recent)[-_STILL:]):
+        return None
     cores = _mean([record.core_utilisation for record in recent])
     return find(recent, Use(cores, _mean([record.gpu_utilisation for record in recent])))
 

@@ -187,7 +187,7 @@ class RunFolder:
         except PermissionError as error:
             raise UserError(f"{self.config} cannot be read: {error.strerror}.") from error
         except (FileNotFoundError, NotADirectoryError):
-            trouble, sentence = f"{self.config} is missing", _no_run(self.path)
+            trouble, sentence = f"{self.config} is missing", _no_run(self.file or self.path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             trouble = f"{self.config} cannot be used: {reason}"
@@ -222,4 +222,6 @@ class RunFolder:
 
 
 def _no_run(path: Path) -> str:
+    if os.path.isfile(path):
+        return f"{path} is no checkpoint of a run."
     return f"{path} holds no run: there is no config.toml in it."

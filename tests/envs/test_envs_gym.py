@@ -321,9 +321,10 @@ def test_unknown_names(wrong: str) -> None:
         envs.describe(wrong, CONFIG, False)
 
 
-def test_names_like_nothing() -> None:
-    with pytest.raises(UserError, match="ga3c envs"):
-        envs.describe("zzzzqqqq", CONFIG, False)
+@pytest.mark.parametrize("wrong", ["zzzzqqqq", ":", ":zzzzqqqq"])
+def test_names_like_nothing(wrong: str) -> None:
+    with pytest.raises(UserError, match=f"No environment is called '{wrong}'; `ga3c envs`"):
+        envs.describe(wrong, CONFIG, False)
 
 
 def test_catalog() -> None:

@@ -23,6 +23,10 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
     ("words", "sentence"),
     [
         ("train --steps 1.5", "--steps is 1.5, but must be a whole number, such as 1000 or 1e6."),
+        (
+            "train --seed 99999999999999999999",
+            "--seed is 99999999999999999999, but must be a whole number of at most 18",
+        ),
         ("train --minutes long", "--minutes is long, but must be a number."),
         ("train --net tiny", "--net is tiny, but must be one of auto, small, large, nature, impala, mlp, small-lstm, "),
         ("train --lr 1e-3", "There is no flag --lr; did you mean --learning-rate?"),

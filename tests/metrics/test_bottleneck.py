@@ -92,3 +92,11 @@ def test_the_advice_of_a_run_knows_how_many_cores_are_idle(in_use: float, advice
     found = find_in_run([snapshot(1.0, **shares, core_utilisation=in_use, gpu_utilisation=math.nan)])
     assert found is not None
     assert found.advice == advice
+
+
+def test_a_run_that_stands_still_gets_no_advice() -> None:
+    """Its stages wait for an environment that hangs, and not for one another."""
+    moving, still = (dict.fromkeys(vars(STEPPING), value) for value in (0.5, math.nan))
+    records = [snapshot(1.0, **shares, core_utilisation=0.5) for shares in (moving, moving, still, still, still)]
+    assert find_in_run(records[:-1]) is not None
+    assert find_in_run(records) is None

@@ -307,6 +307,9 @@ def test_folders_that_hold_no_run(cartpole: Path, tmp_path: Path) -> None:
     for folder in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(UserError, match="holds no run"):
             evaluate.evaluate(folder, 1)
+    (tmp_path / "letter.txt").write_text("not a run's")
+    with pytest.raises(UserError, match=r"letter\.txt is no checkpoint of a run\.$"):
+        evaluate.evaluate(tmp_path / "letter.txt", 1)
     RunFolder(cartpole).last_checkpoint().unlink()
     with pytest.raises(UserError, match="no checkpoint"):
         evaluate.evaluate(cartpole, 1)

@@ -1,5 +1,6 @@
 """A run's folder: nothing of others is deleted, overwritten or written through, and one process has the lock."""
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -142,6 +143,43 @@ def test_a_system_that_refuses_threads_is_told_of_in_a_sentence(
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     with pytest.raises(UserError, match=r"cannot hold such a run \(can't start new thread\); use fewer --agents"):
         session.begin(config, tmp_path / "run")
+
+
+def test_a_configuration_is_durable_before_its_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, sync = list[str](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    RunFolder(tmp_path / "run").create(CONFIG)
+    assert synced[0] == tmp_path.name, "the name of the folder"
+    assert synced[1].startswith(".config.toml.")
+    assert synced[2] == "run", "the name of the file"
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As on a read-only file system, also for the superuser."""
+    folder, real_open, real_access = save_run(tmp_path / "run", CONFIG), os.open, os.access
+
+    def open_to_read(path: str, flags: int, *more: int, **names: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT) and str(path).startswith(str(tmp_path)):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real_open(path, flags, *more, **names)
+
+    monkeypatch.setattr(os, "open", open_to_read)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and real_access(path, mode))
+    before = contents(folder)
+    assert cli.main(["resume", str(folder), "--steps", "5000"]) == 2
+    assert capfd.readouterr().err == (
+        f"ga3c: {folder}/.lock cannot be opened (Read-only file system), so the run cannot be locked.\n"
+    )
+    assert cli.main(["train", "CartPole-v1", "--device", "cpu", "--out", str(tmp_path / "new")]) == 2
+    assert capfd.readouterr().err == f"ga3c: {tmp_path} is not a folder that can be written to; choose another --out.\n"
+    assert contents(folder) == before
 
 
 # -- the lock, and links ----------------------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import errno
+import itertools
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -242,6 +244,29 @@ class Closed(Sink):
 
     def close(self) -> None:
         self.closed = True
+
+
+def test_the_record_is_durable_before_the_checkpoint_that_counts_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, done = begin(tmp_path, checkpoint_seconds=0.2), list[str]()
+    sync, replace = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def move(source: Path, target: Path) -> None:
+        done.append(f"-> {Path(target).name}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", move)
+    run.train()
+    moved = [place for place, what in enumerate(done) if what.startswith("-> step-")]
+    assert len(moved) >= 2
+    for start, end in itertools.pairwise([0, *moved]):
+        assert {"metrics.csv", "episodes.csv", "events.jsonl"} <= set(done[start:end])
 
 
 def test_the_end_of_a_run_names_the_next_command(tmp_path: Path) -> None:

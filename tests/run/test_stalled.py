@@ -48,9 +48,12 @@ def test_a_run_whose_output_nobody_reads_goes_on_and_stops_in_order(tmp_path: Pa
         agents = []
         for process, folder in runs:
             wait_for(lambda folder=folder: len(rows(folder)) > 1, "training")  # type: ignore[misc]
-            agents += agent_processes(process.pid)
+            (killed,) = agent_processes(process.pid)
+            os.kill(killed, signal.SIGKILL)
+            wait_for(lambda folder=folder: int(rows(folder)[-1]["restarts"]) == 1, "a restart")  # type: ignore[misc]
+            agents += [killed, *agent_processes(process.pid)]
             process.send_signal(signal.SIGTERM)
-        assert len(agents) == 2
+        assert len(agents) == 4
         for process, folder in runs:
             assert process.wait(60) == 0
             assert last_counters(folder).steps == int(rows(folder)[-1]["steps"]) > 0
