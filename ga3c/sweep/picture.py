@@ -68,7 +68,11 @@ def _slice(chart: "Axes", result: Mapping[str, Any], name: str) -> None:
         values = [choices.index(value) for value in shown]
         chart.set_xticks(range(len(choices)), labels=choices, fontsize="x-small")
     elif text.endswith(":log"):
+        low, high = map(float, text.split(":")[:2])
+        ticks = [low, math.sqrt(low * high), high]
         chart.set_xscale("log")
+        chart.set_xticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize="x-small")
+        chart.set_xticks([], minor=True)
     chart.scatter(values, [row["value"] for row in rows], s=12, color=picture.COLOURS[0])
     chart.set_xlabel(name, fontsize="small")
     picture.tidy(chart)

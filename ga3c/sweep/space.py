@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from ga3c.config import Config, setting_names, synonyms
+from ga3c.config import Config, by_name, setting_names, synonyms
 from ga3c.config.names import kind_of
 from ga3c.errors import UserError
 from ga3c.flags import parsing
@@ -48,6 +48,12 @@ class Range:
     def holds(self, value: Any) -> bool:
         return bool(self.low <= value <= self.high)
 
+    def including(self, value: Any) -> "Range":
+        """The same, wide enough for a value."""
+        if self.log and value <= 0:
+            return self
+        return Range(min(self.low, value), max(self.high, value), self.log)
+
     def distribution(self) -> "BaseDistribution":
         from optuna.distributions import FloatDistribution, IntDistribution
 
@@ -72,6 +78,10 @@ class Choice:
     def holds(self, value: Any) -> bool:
         return value in self.values
 
+    def including(self, value: Any) -> "Choice":
+        """The same with a value, if it is missing."""
+        return Choice(tuple(sorted({*self.values, value})))
+
     def distribution(self) -> "BaseDistribution":
         from optuna.distributions import CategoricalDistribution
 
@@ -87,7 +97,7 @@ Space = Mapping[str, Range | Choice]
 
 def default(base: Config, fixed: Mapping[str, Any]) -> Space:
     """What is searched unless --search says otherwise: the settings that matter most to most tasks, except those that
-    are fixed. `base` has the preset's settings for the first environment."""
+    are fixed. `base` has the preset's settings for the first environment, which are in the space."""
     agents = base.engine.agents
     space: dict[str, Range | Choice] = {
         "learning_rate": Range(1e-4, 5e-3, log=True),
@@ -98,12 +108,10 @@ def default(base: Config, fixed: Mapping[str, Any]) -> Space:
         "agents": Choice(tuple(dict.fromkeys(max(1, int(agents * factor)) for factor in (0.25, 0.5, 1, 2)))),
     }
     if base.engine.system == "ga3c":
-        space |= {
-            "batch_rollouts": Choice((1, 2, 4, 8, 16)),
-            "reuse": Range(1, 4),
-            "ratio_clip": Choice((0.1, 0.2, 0.3)),
-        }
-    return {name: part for name, part in space.items() if name not in fixed}
+        space |= {"batch_rollouts": Choice((1, 2, 4, 8, 16)), "ratio_clip": Choice((0.1, 0.2, 0.3))}
+        if base.learn.correction == "vtrace":  # something must bound the age of what is used again
+            space["reuse"] = Range(1, 4)
+    return {name: part.including(by_name(base)[name]) for name, part in space.items() if name not in fixed}
 
 
 def parse(words: Sequence[str], base: Config, fixed: Mapping[str, Any]) -> Space:

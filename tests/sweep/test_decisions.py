@@ -1,14 +1,17 @@
 """What a sweep decides: the value of a trial, which trials stop early, what is tried next, and what mattered."""
 
+import io
+import json
 import math
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from ga3c.bench import published
+from ga3c.bench import published, record
 from ga3c.config import SettingsFile
 from ga3c.errors import UserError
-from ga3c.sweep import outcome, pruning, shares, study
+from ga3c.sweep import outcome, picture, pruning, shares, study
 from ga3c.sweep.plan import Plan, RunName
 from ga3c.sweep.space import Choice, Range, Space
 from ga3c.sweep.study import Past, State, Study
@@ -184,6 +187,27 @@ def test_the_file_of_one_environment_has_all_settings_and_of_several_what_they_s
     assert found.env_id is None
     assert (found.settings["rollout"], found.settings["agents"]) == (8, 4)
     assert not {"seed", "clip_rewards", "net", "normalise_advantages"} & set(found.settings)
+
+
+@pytest.mark.parametrize("count", [0, 1, 6])
+def test_a_result_becomes_a_table_a_picture_and_rows(tmp_path: Path, count: int) -> None:
+    pasts = [past(n, rate=1e-3 * (n + 1), cart=10.0 * n) for n in range(count)]
+    pasts += [past(count, "pruned", cart=2.0), Past(count + 1, "failed", {"learning_rate": 1e-4, "rollout": 16})]
+    result = outcome.gather(plan(), pasts, tmp_path)
+    console = Console(record=True, width=100, file=io.StringIO())
+    outcome.show(result, console)
+    text = console.export_text()
+    assert f"{count} complete, 1 pruned, 1 failed." in text or (count == 0 and "Trials: 1 pruned, 1 failed." in text)
+    assert ("learning_rate" in text) == (count > 0)
+    assert ("importance of settings is told once five" in text) == (0 < count < 5)
+    picture.draw(result, tmp_path / "sweep.png")
+    assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    outcome.write_csv(tmp_path / "trials.csv", result)
+    rows = record.read_csv(tmp_path / "trials.csv")
+    assert [row["state"] for row in rows] == [one.state for one in pasts]
+    assert rows[-1]["score CartPole-v1"] == ""
+    best = json.loads(record.to_json(result))["best"]
+    assert (best and best["number"]) == (count - 1 if count else None)
 
 
 # -- cores ------------------------------------------------------------------------------------------------------------

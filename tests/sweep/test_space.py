@@ -82,6 +82,17 @@ def test_the_default_space_leaves_out_what_is_fixed_and_what_a3c_has_no_use_for(
     assert space.default(a3c, {})["agents"] == Choice((1, 2, 4))
 
 
+def test_the_presets_own_settings_are_in_the_default_space() -> None:
+    odd = changed(BASE, {"learning_rate": 1e-5, "ratio_clip": 0.0, "rollout": 20, "reuse": 6, "entropy_weight": 0.0})
+    found = space.default(odd, {})
+    assert found["learning_rate"] == Range(1e-5, 5e-3, log=True)
+    assert found["ratio_clip"] == Choice((0.0, 0.1, 0.2, 0.3))
+    assert found["rollout"].holds(20)
+    assert found["reuse"] == Range(1, 6)
+    assert found["entropy_weight"] == Range(1e-3, 5e-2, log=True), "0 has no logarithm"
+    assert "reuse" not in space.default(Config(), {}), "without V-trace nothing bounds the age of a rollout"
+
+
 def test_every_corner_of_the_default_space_is_a_run() -> None:
     found = space.default(BASE, {})
     for end in (0, -1):

@@ -94,6 +94,23 @@ def test_a_sweep_that_was_stopped_or_killed_leaves_nothing_running_and_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
+def test_a_budget_stops_a_sweep_in_the_middle_of_a_run_which_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "sweep"
+    words = ["sweep", "CartPole-v1", "--minutes", "0.2", "--trials", "1", *SMALL, "--search", "rollout=5,8"]
+    done = run(*words, "--budget", "8", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert "The budget is spent; run the same command again to continue." in done.stderr
+    assert [row["state"] for row in trials(folder)] == ["running"]
+    was_begun = any(folder.glob("trials/*/*/checkpoints/step-*"))  # a busy machine may not have come so far
+    done = run(*words, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert [row["state"] for row in trials(folder)] == ["complete"]
+    kinds = [json.loads(line)["kind"] for line in next(folder.glob("trials/*/*/events.jsonl")).open()]
+    assert kinds.count("start") == 1 + was_begun, "the run was resumed"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
 def test_a_trial_that_is_behind_is_stopped_early(tmp_path: Path) -> None:
     """Five trials before it have curves that no real one reaches."""
     folder = tmp_path / "sweep"
