@@ -88,7 +88,10 @@ def play(arguments: Sequence[str]) -> None:
 
     interruption.unwind()
     trust = consent.given(args.folder, args.trust)
-    play.show(args.folder, args.video, args.episodes, args.max_seconds, args.policy, args.checkpoint, args.seed, trust)
+    play.show(
+        args.folder, args.video, episodes=args.episodes, max_seconds=args.max_seconds, policy=args.policy,
+        checkpoint=args.checkpoint, seed=args.seed, trust=trust,
+    )  # fmt: skip
 
 
 def plot(arguments: Sequence[str]) -> None:

@@ -126,10 +126,10 @@ def plot(result: dict[str, Any], path: Path) -> None:
     charts[0].set_ylabel(f"TPS, of the best ({number(result['best']['tps'])})")
     if nets:
         names = [result["best"]["net"], *(row["net"] for row in nets)]
-        picture.bars(
-            charts[1], [_printed(name) or float("nan") for name in names], picture.COLOURS[1], "the paper", 0, 2, True
-        )
-        picture.bars(charts[1], [1.0, *(row["normalised"] for row in nets)], picture.COLOURS[1], "here", 1, 2)
+        printed = [_printed(name) or float("nan") for name in names]
+        picture.bars(charts[1], printed, picture.COLOURS[1], "the paper", part=0, parts=2, faint=True)
+        measured = [1.0, *(row["normalised"] for row in nets)]
+        picture.bars(charts[1], measured, picture.COLOURS[1], "here", part=1, parts=2)
         charts[1].set_xticks(range(len(names)), labels=names)
         charts[1].set_xlabel("network")
         charts[1].set_ylabel("TPS at its fastest, of the best")

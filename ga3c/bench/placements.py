@@ -159,8 +159,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
     for turn, (place, ends) in enumerate(said):
         label = None if turn else "the slides, 2016"
         hours.plot(ends, (place, place), "|-", color="black", markersize=14, label=label)
-    picture.bars(speed, values("pps"), blue, "predictions (PPS)", 0, 2, across=True)
-    picture.bars(speed, values("tps"), red, "updates (TPS)", 1, 2, across=True)
+    picture.bars(speed, values("pps"), blue, "predictions (PPS)", part=0, parts=2, across=True)
+    picture.bars(speed, values("tps"), red, "updates (TPS)", part=1, parts=2, across=True)
     picture.bars(cores, values("cores"), blue, across=True)
     picture.bars(gpu, [100 * share for share in values("gpu_utilisation")], blue, across=True)
     titles = ("hours per million agent steps", "per second", "CPU cores in use", "GPU in use, %")

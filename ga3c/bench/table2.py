@@ -161,12 +161,12 @@ def plot(result: dict[str, Any], path: Path) -> None:
         return [row["paper"][name] if row["paper"] else math.nan for row in rows]
 
     blue, red, green = picture.COLOURS[:3]
-    picture.bars(speed, printed("a3c_pps"), blue, "A3C, the paper", 0, 4, faint=True)
-    picture.bars(speed, values("a3c_pps"), blue, "A3C, here", 1, 4)
-    picture.bars(speed, printed("ga3c_pps"), red, "GA3C, the paper", 2, 4, faint=True)
-    picture.bars(speed, values("ga3c_pps"), red, "GA3C, here", 3, 4)
-    picture.bars(gain, printed("speed_up"), green, "the paper", 0, 2, faint=True)
-    picture.bars(gain, values("speed_up"), green, "here", 1, 2)
+    picture.bars(speed, printed("a3c_pps"), blue, "A3C, the paper", part=0, parts=4, faint=True)
+    picture.bars(speed, values("a3c_pps"), blue, "A3C, here", part=1, parts=4)
+    picture.bars(speed, printed("ga3c_pps"), red, "GA3C, the paper", part=2, parts=4, faint=True)
+    picture.bars(speed, values("ga3c_pps"), red, "GA3C, here", part=3, parts=4)
+    picture.bars(gain, printed("speed_up"), green, "the paper", part=0, parts=2, faint=True)
+    picture.bars(gain, values("speed_up"), green, "here", part=1, parts=2)
     speed.set_ylabel("predictions per second (PPS)")
     gain.set_ylabel("speed-up of GA3C over A3C")
     speed.set_yscale("log")

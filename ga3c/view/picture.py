@@ -39,7 +39,7 @@ def tidy(chart: "Axes", grid: Literal["both", "x", "y"] = "both") -> None:
 
 
 def bars(
-    chart: "Axes", values: Sequence[float], colour: str, label: str = "",
+    chart: "Axes", values: Sequence[float], colour: str, label: str = "", *,
     part: int = 0, parts: int = 1, faint: bool = False, across: bool = False,
 ) -> None:  # fmt: skip
     """Draws a bar at each place, the `part`-th of `parts` side by side, with its value at its end; no bar for NaN."""
@@ -58,7 +58,14 @@ def ranked(chart: "Axes", agents: Sequence[int], rows: Sequence[Mapping[str, Any
     for part in range(parts):
         values = [group[part][name] if part < len(group) else math.nan for group in by_agents]
         words = ("fastest", "second", "third")
-        bars(chart, values, COLOURS[part % len(COLOURS)], words[part] if part < len(words) else "", part, parts)
+        bars(
+            chart,
+            values,
+            COLOURS[part % len(COLOURS)],
+            words[part] if part < len(words) else "",
+            part=part,
+            parts=parts,
+        )
     thick = 0.84 / parts
     places = [
         (n + thick * (part - (parts - 1) / 2), row)

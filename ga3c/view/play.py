@@ -55,6 +55,7 @@ class Scene(NamedTuple):
 def show(
     folder: Path,
     video: Path | None,
+    *,
     episodes: int,
     max_seconds: float,
     policy: ActionChoice,

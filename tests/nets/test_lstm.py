@@ -344,7 +344,7 @@ def test_a_run_that_remembers_is_evaluated(tmp_path: Path, capsys: pytest.Captur
     flags = ["--device", "cpu", "--agents", "4", "--net", "mlp-lstm", "--ui", "none", "--steps", "500"]
     assert cli.main(["train", "toys:Recall-v0", *flags, "--out", str(folder)]) == 0
     for policy in ("sample", "greedy"):
-        assert cli.main(["eval", str(folder), "--episodes", "20", "--policy", policy]) == 0
+        assert cli.main(["eval", str(folder), "--episodes", "20", "--policy", policy, "--trust"]) == 0
         assert "20 episodes" in capsys.readouterr().out
 
 

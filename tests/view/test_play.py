@@ -78,7 +78,7 @@ def lamp(tmp_path: Path) -> Path:
 
 
 def show(folder: Path, video: Path | None = None, episodes: int = 1, max_seconds: float = 0.0) -> None:
-    play.show(folder, video, episodes, max_seconds, "sample", "last", 1000)
+    play.show(folder, video, episodes=episodes, max_seconds=max_seconds, policy="sample", checkpoint="last", seed=1000)
 
 
 def read_video(path: Path) -> tuple[dict[str, Any], play.Picture]:
