@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from bench_support import MACHINE, NO_PLOT, measurement, printed, rows_of
+from runs import ROOT
 
 from ga3c import cli
 from ga3c.bench import fig2, fig3, fig5, latency, live, output, training
@@ -145,6 +146,7 @@ def test_without_out_each_start_has_a_folder_of_its_own_and_figure_5_finds_the_n
         "bench/latency/2026-01-01_00-00-00",
     ]
     assert not Path("results").exists()
+    assert "/bench/" in (ROOT / ".gitignore").read_text().splitlines(), "git ignores it in a clone"
 
 
 def test_what_is_told_of_figures_3_and_5_stands_beside_the_paper() -> None:
