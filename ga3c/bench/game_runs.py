@@ -168,19 +168,19 @@ class GameRuns:
         """What a run has reached; its scores count once it is complete. A run that cannot be read counts as not
         run."""
         name, config = folder_of(game, seed), self._args.configured(game, seed)
+        folder = self._out / name
         try:
-            done = training.recorded(self._out / name)
-            other = training.other_settings(config, self._out / name) if done else {}
+            done = training.recorded(folder)
+            other = training.other_settings(config, folder) if done else {}
         except UserError:
             done, other = None, {}
         steps, seconds = (done.steps, done.seconds) if done else (0, 0.0)
-        progress = config.progress(steps, seconds)
-        complete = progress >= 1.0
+        complete = done is not None and training.share_left(config, folder) == 0.0
         return {
             "seed": seed,
             "folder": name,
             "complete": complete,
-            "progress": progress,
+            "progress": config.progress(steps, seconds),
             "failed": self.ending.failed.get(name),
             "minutes": seconds / 60,
             "steps": steps,
@@ -198,7 +198,7 @@ def _state(runs: Sequence[dict[str, Any]]) -> str:
     if not any(run["steps"] for run in runs):
         return "not run"
     if all(run["complete"] for run in runs):
-        return "not scored"
+        return "no score"
     return f"at {percent(statistics.fmean(run['progress'] for run in runs))}"
 
 

@@ -29,6 +29,9 @@ LEAST = 20.0
 _GUESS = 10_000.0
 """Steps per second, for the time left of a run whose limit is its steps, until it has been measured."""
 
+_ROUNDING = 1e-5
+"""The record of a run has its seconds in six digits."""
+
 OnLeft = Callable[[float], None]
 """Takes the seconds that are left."""
 
@@ -168,7 +171,8 @@ def recorded(path: Path) -> Counters | None:
 def share_left(config: Config, path: Path) -> float:
     """The share of the config's limit, 0 to 1, that the run in a folder has not reached yet."""
     done = recorded(path)
-    return 1.0 - config.progress(done.steps, done.seconds) if done else 1.0
+    left = 1.0 - config.progress(done.steps, done.seconds) if done else 1.0
+    return left if left > _ROUNDING else 0.0
 
 
 def expected_seconds(config: Config) -> float:
