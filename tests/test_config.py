@@ -52,6 +52,8 @@ OUT_OF_RANGE: dict[str, dict[str, list[Any]]] = {
         "rho_clip": [0.0, math.inf, math.nan],
         "trace_decay": [-0.1, 1.1, math.nan],
         "ratio_clip": [-0.1, 1.0, math.nan],
+        "explore_after": [-1, 2**31 + 1],
+        "explore_rate": [0.0, 1.0],
         "reuse": [0, 65],
         "reuse_window": [0, 70_000],
         "c_clip": [0.0, -1.0, math.inf],

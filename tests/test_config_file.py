@@ -136,12 +136,14 @@ def test_a_value_out_of_range_in_a_file_is_refused(tmp_path: Path) -> None:
 def test_the_code_that_a_file_names_runs_only_if_the_command_names_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "stranger.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n")
+    (tmp_path / "from_a_file.py").write_text("import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    path = write(tmp_path, 'env_id = "stranger:Env"\n')
+    path = write(tmp_path, 'env_id = "from_a_file:Env"\n')
     for words in (["train", "--config", path], ["train", "--help", "--config", path]):
         assert cli.main(words) == 2
-    with pytest.raises(UserError, match=r"stranger\.py is run; read it first, then name stranger:Env in the command"):
+    with pytest.raises(
+        UserError, match=r"from_a_file\.py is run; read it first, then name from_a_file:Env in the command"
+    ):
         ga3c.train(config=path, **SMALL)
     assert not (tmp_path / "ran").exists()
 

@@ -140,6 +140,7 @@ def configured(args: LagArguments, correction: Correction, delay: int, seed: int
         trace_decay=own.trace_decay if args.reuse else 1.0,
         ratio_clip=own.ratio_clip if args.reuse else 0.0,
         reuse=own.reuse if args.reuse else 1,
+        explore_after=0,  # not every correction corrects for it
         learning_rate=args.learning_rate or (own.learning_rate if base.spec.is_picture else _QUICK),
     )
     engine = dataclasses.replace(

@@ -9,70 +9,73 @@ The stored log-probabilities are those of the actions as they are chosen here, s
 correct for exploration."""
 
 import math
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ga3c.config import LearnConfig
+from ga3c.engine.rows import Index
+from ga3c.nets.heads import Head
 
 LONGEST = 128
 """Steps of the longest repeat."""
+POLICY, MIXED, REPEATED = 0, 1, 2
+"""How an action is chosen: drawn from the policy, from the policy or at random, or the same as before."""
+
+
+class Choices(NamedTuple):
+    """How the next action of each agent in a batch is chosen: [N] each."""
+
+    way: Index
+    """POLICY, MIXED or REPEATED."""
+    action: Index
+    """The action to play, or -1 for the one that is drawn from the policy."""
 
 
 class Explorer:
-    """For each agent, on the device: the steps since its last reward, and the action that it repeats.
+    """For each agent: the steps since its last reward, and the action that it repeats. The host decides who explores,
+    so that the device has little to do for agents that do not.
 
-    All methods run on the device without the host, so that a graph can be captured."""
+    An agent has at most one request under way, so only one predictor at a time changes its entries."""
 
-    def __init__(self, config: LearnConfig, agents: int, num_actions: int, device: torch.device) -> None:
+    def __init__(self, config: LearnConfig, agents: int, num_actions: int) -> None:
         self._after, self._rate = config.explore_after, config.explore_rate
         self._num_actions = num_actions
-        # One more than the agents: the padding of a batch reads and writes the last entry.
-        self._since = torch.zeros(agents + 1, dtype=torch.int64, device=device)
-        self._left = torch.zeros_like(self._since)
-        self._repeated = torch.zeros_like(self._since)
-
-    @property
-    def padding(self) -> int:
-        """The entry that stands for no agent."""
-        return len(self._since) - 1
+        self._since = np.zeros(agents, np.int64)
+        self._left = np.zeros(agents, np.int64)
+        self._repeated = np.zeros(agents, np.int64)
 
     def choose(
-        self,
-        agents: Tensor,
-        rewards: Tensor,
-        begins: Tensor,
-        log_policy: Tensor,
-        actions: Tensor,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
-        """The actions to play, and the logarithms of their probabilities.
-
-        Args:
-            agents: [N], or `padding`.
-            rewards: [N], of each agent's last step.
-            begins: [N], whether an episode begins; a repeat ends with its episode.
-            log_policy: [N, A], of the policy.
-            actions: [N], drawn from it.
-        """
-        since = torch.where(rewards == 0.0, self._since[agents] + 1, 0)
-        left = torch.where(begins, 0, self._left[agents])
+        self, agents: Index, rewards: NDArray[np.float32], begins: NDArray[np.bool_], random: np.random.Generator
+    ) -> Choices:
+        """Decides for each agent, from the reward of its last step and whether an episode begins: a repeat ends with
+        its episode."""
+        since = np.where(rewards == 0.0, self._since[agents] + 1, 0)
+        left = np.where(begins, 0, self._left[agents])
+        repeated = self._repeated[agents]
         repeats, explores = left > 0, since > self._after
-        draws = torch.rand(3, len(agents), generator=generator, device=agents.device)
-        starts = explores & ~repeats & (draws[0] < self._rate)
-        # 1 / u is at least k with probability 1 / k.
-        length = draws[1].clamp(min=1.0 / LONGEST).reciprocal().long()
-        anything = (draws[2] * self._num_actions).long().clamp(max=self._num_actions - 1)
-        repeated = torch.where(starts, anything, self._repeated[agents])
-        actions = torch.where(repeats | starts, repeated, actions)
+        starts = explores & ~repeats
+        starts[starts] = random.random(np.count_nonzero(starts)) < self._rate
+        if count := np.count_nonzero(starts):
+            # 1 / u is at least k with a probability of about 1 / k.
+            left[starts] = (1.0 / random.uniform(1.0 / LONGEST, 1.0, count)).astype(np.int64)
+            repeated[starts] = random.integers(self._num_actions, size=count)
+        self._since[agents] = since
+        self._left[agents] = np.maximum(left - 1, 0)
+        self._repeated[agents] = repeated
+        way = np.where(repeats, REPEATED, np.where(explores, MIXED, POLICY))
+        return Choices(way, np.where(repeats | starts, repeated, -1))
 
-        log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-        mixed = torch.logaddexp(
-            log_probs + math.log1p(-self._rate), torch.full_like(log_probs, math.log(self._rate / self._num_actions))
-        )
-        log_probs = torch.where(repeats, 0.0, torch.where(explores, mixed, log_probs))
-
-        self._since.index_copy_(0, agents, since)
-        self._left.index_copy_(0, agents, torch.where(starts, length - 1, (left - 1).clamp(min=0)))
-        self._repeated.index_copy_(0, agents, repeated)
-        return actions, log_probs
+    def apply(
+        self, way: Tensor, action: Tensor, head: Head, parameters: Tensor, actions: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The actions to play [N], and the logarithms of their probabilities, from `Choices` on the device, the
+        policy's parameters and the actions that were drawn from it."""
+        actions = torch.where(action < 0, actions, action)
+        log_probs = head.log_prob(parameters, actions)
+        at_random = log_probs.new_full((), math.log(self._rate / self._num_actions))
+        mixed = torch.logaddexp(log_probs + math.log1p(-self._rate), at_random)
+        return actions, torch.where(way == POLICY, log_probs, mixed.masked_fill(way == REPEATED, 0.0))

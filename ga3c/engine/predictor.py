@@ -51,6 +51,9 @@ class Predictor(Stage[Request]):
         self._model = model
         self._network = model.reader()
         self._explorer = explorer
+        self._explores = False
+        """Whether an agent of the batch under way explores."""
+        self._random = np.random.default_rng(lane.generator.initial_seed())
         spec, max_agents = pool.spec, pool.max_agents
         self._preprocess = ScreenPreprocessor(spec, lane.device) if spec.raw_screens else None
         self._tables = store.tables(lane, max_agents)
@@ -75,7 +78,11 @@ class Predictor(Stage[Request]):
         places = self._store.place(agents, flags, self._model.version)
         times.placed(places.waited)
         table = self._tables.fitting(len(agents))
-        table.fill(places, self._slots.rewards[agents])
+        table.fill(places, rewards := self._slots.rewards[agents])
+        if self._explorer is not None:
+            way, action = self._explorer.choose(agents, rewards, places.age == 0, self._random)
+            table.force(way, action)
+            self._explores = bool(way.any())
         self._refresh_frames(requests)
         times.launch()
         self._launch(table)
@@ -121,15 +128,9 @@ class Predictor(Stage[Request]):
         parameters, _, state = self._network.step(observations, state)
         store.remember(rows, state)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
-        if self._explorer is not None:
-            actions, log_probs = self._explorer.choose(
-                agents=torch.where(store.is_padding(rows), self._explorer.padding, rows.agent),
-                rewards=rows.result[:, 0],
-                begins=rows.age == 0,
-                log_policy=torch.log_softmax(parameters, dim=-1),
-                actions=actions,
-                generator=self._lane.generator,
-            )
+        if self._explorer is not None and (self._explores or self._lane.captures):
+            head = self._network.head
+            actions, log_probs = self._explorer.apply(rows.way, rows.forced, head, parameters, actions)
         store.write_decisions(rows, actions, log_probs)
         self._host_actions[: table.size].copy_(actions, non_blocking=True)
 

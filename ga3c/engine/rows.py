@@ -97,6 +97,9 @@ class Rows(NamedTuple, Generic[Column]):
     carry_to: Column
     """Where the S frames to carry over begin, in a full block and in the block that follows it."""
     carry_age: Column
+    way: Column
+    forced: Column
+    """How the next action is chosen, and the action, if it is not drawn from the policy (see `Explorer`)."""
     result: Column
     """Reward, discount and learn of the last step: [N, 3], float64."""
 
@@ -141,10 +144,17 @@ class RowTable:
         rows.result[:count, 0] = rewards
         rows.result[:count, 1] = places.discount
         rows.result[:count, 2] = places.learn
+        rows.way[:count] = 0
+        rows.forced[:count] = -1
         if carried:
             rows.carry_from[:carried] = places.block[places.full] * layout.frames + layout.rollout
             rows.carry_to[:carried] = places.next_block[places.full] * layout.frames
             rows.carry_age[:carried] = places.age[places.full]
+
+    def force(self, way: Index, actions: Index) -> None:
+        """Writes how the next actions of a batch are chosen, after `fill`."""
+        self._filled.way[: len(way)] = way
+        self._filled.forced[: len(actions)] = actions
 
     def clear(self) -> None:
         """Points all entries at the spare block, so that a prediction with this table changes no rollout."""
@@ -160,6 +170,8 @@ class RowTable:
         rows.step[count:] = layout.spare_step
         rows.last_step[count:] = layout.spare_step
         rows.result[count:] = 0.0
+        rows.way[count:] = 0
+        rows.forced[count:] = -1
         rows.carry_from[carried:] = layout.spare_frame
         rows.carry_to[carried:] = layout.spare_frame
         rows.carry_age[carried:] = 0

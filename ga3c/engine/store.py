@@ -72,7 +72,6 @@ class ExperienceStore:
         self.blocks = blocks = agents + spare_blocks
         self.layout = layout = BlockLayout(blocks, rollout, history=spec.stack - 1)
         self._block_frames, self._block_ages = layout.frames, layout.ages  # plain integers: `gather` is compiled
-        self._spare_step = layout.spare_step
         self._discount = discount
         self._oldest = max(1, layout.history)
         self._observation_shape = spec.observation_shape
@@ -181,10 +180,6 @@ class ExperienceStore:
             self._condition.notify_all()
 
     # -- the device's side: all arguments are tensors on it, so that a graph can be captured --------------------------
-
-    def is_padding(self, rows: Rows[Tensor]) -> Tensor:
-        """Which entries stand for no agent, [N]."""
-        return rows.step == self._spare_step
 
     def write_results(self, rows: Rows[Tensor]) -> None:
         """Writes reward, discount and learn of each agent's last step."""

@@ -1,55 +1,55 @@
 """The explorer: who explores, what is repeated for how long, and the probabilities that are stored."""
 
-import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import ga3c
 from ga3c.config import Config, EngineConfig, LearnConfig
-from ga3c.engine.explorer import LONGEST, Explorer
+from ga3c.engine.explorer import LONGEST, MIXED, REPEATED, Explorer
+from ga3c.envs.spec import ActionSpec
 from ga3c.errors import UserError
+from ga3c.nets.heads import make_head
 
 pytestmark = pytest.mark.timeout(120)
-CPU = torch.device("cpu")
 POLICY = torch.tensor([0.7, 0.2, 0.1])
 
 
-def explorer(agents: int, after: int = 5, rate: float = 0.25) -> Explorer:
-    return Explorer(LearnConfig(explore_after=after, explore_rate=rate), agents, len(POLICY), CPU)
+class Players:
+    """Agents with the same policy, one step after the other."""
 
+    def __init__(self, count: int, after: int = 5, rate: float = 0.25) -> None:
+        self._count = count
+        self._explorer = Explorer(LearnConfig(explore_after=after, explore_rate=rate), count, len(POLICY))
+        self._head = make_head(4, ActionSpec.discrete(len(POLICY)))
+        self._random = np.random.default_rng(1)
+        self.way = np.zeros(count, np.int64)
 
-def choose(
-    one: Explorer, count: int, *, reward: float = 0.0, begins: bool = False, seed: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """One step of `count` agents with the same policy."""
-    if seed is not None:
-        torch.manual_seed(seed)
-    return one.choose(
-        agents=torch.arange(count),
-        rewards=torch.full((count,), reward),
-        begins=torch.full((count,), begins),
-        log_policy=POLICY.log().expand(count, -1),
-        actions=torch.multinomial(POLICY, count, replacement=True),
-        generator=None,
-    )
+    def play(self, reward: float = 0.0, begins: bool = False) -> tuple[Tensor, Tensor]:
+        """The actions, and the logarithms of their probabilities."""
+        agents, rewards = np.arange(self._count), np.full(self._count, reward, np.float32)
+        self.way, forced = self._explorer.choose(agents, rewards, np.full(self._count, begins), self._random)
+        drawn = torch.multinomial(POLICY, self._count, replacement=True)
+        parameters = POLICY.log().expand(self._count, -1)
+        return self._explorer.apply(torch.tensor(self.way), torch.tensor(forced), self._head, parameters, drawn)
 
 
 def test_an_agent_with_rewards_plays_its_policy() -> None:
-    one = explorer(4000)
+    players = Players(4000)
     for step in range(20):
-        actions, log_probs = choose(one, 4000, reward=1.0 if step % 5 == 0 else 0.0)
+        actions, log_probs = players.play(reward=1.0 if step % 5 == 0 else 0.0)
         torch.testing.assert_close(log_probs, POLICY.log()[actions])
+        assert not players.way.any()
     shares = torch.bincount(actions, minlength=3) / len(actions)
     torch.testing.assert_close(shares, POLICY, atol=0.03, rtol=0.0)
 
 
 def test_the_stored_probability_is_that_of_the_choice() -> None:
     count, rate = 60_000, 0.25
-    one = explorer(count, after=0, rate=rate)
-    actions, log_probs = choose(one, count)
+    actions, log_probs = Players(count, after=0, rate=rate).play()
     mixture = (1.0 - rate) * POLICY + rate / 3
     torch.testing.assert_close(log_probs.exp(), mixture[actions])
     shares = torch.bincount(actions, minlength=3) / count
@@ -57,42 +57,39 @@ def test_the_stored_probability_is_that_of_the_choice() -> None:
 
 
 def test_a_repeat_is_certain_and_has_a_length_of_at_least_k_with_probability_1_over_k() -> None:
-    count = 60_000
-    one = explorer(count, after=0, rate=0.999)
-    first, _ = choose(one, count)
-    began = one._left.clone()[:count] + 1  # the first step is made
-    for k in (1, 2, 4, 16, LONGEST):
-        assert (began >= k).float().mean().item() == pytest.approx(1.0 / k, abs=0.01)
-    assert began.max() <= LONGEST
-    second, log_probs = choose(one, count)
-    repeats = began > 1
-    assert torch.equal(second[repeats], first[repeats])
-    assert torch.equal(log_probs[repeats], torch.zeros(int(repeats.sum())))
-    assert (log_probs[~repeats] < 0.0).all()
+    count = 40_000
+    players = Players(count, after=0, rate=0.999)
+    first, _ = players.play()
+    lengths, lasts = torch.ones(count), torch.ones(count, dtype=torch.bool)
+    for _ in range(LONGEST):
+        actions, log_probs = players.play()
+        repeats = torch.tensor(players.way == REPEATED)
+        assert torch.equal(log_probs == 0.0, repeats)
+        lasts &= repeats
+        assert torch.equal(actions[lasts], first[lasts])
+        lengths += lasts
+    for k in (1, 2, 4, 16, LONGEST // 2):
+        assert (lengths >= k).float().mean().item() == pytest.approx(
+            (1 / k - 1 / LONGEST) / (1 - 1 / LONGEST), abs=0.01
+        )
+    assert lengths.max() <= LONGEST
 
 
 def test_exploration_waits_for_its_steps_without_a_reward_and_ends_with_one() -> None:
-    one = explorer(1, after=3, rate=0.9)
-    explores = []
+    players, explores = Players(1, after=3, rate=0.9), []
     for reward in (0.0, 0.0, 0.0, 0.0, 1.0, 0.0):
-        _, log_probs = choose(one, 1, reward=reward, begins=True, seed=0)  # an episode that begins ends a repeat
-        explores.append(not any(math.isclose(log_probs.exp().item(), p, rel_tol=1e-5) for p in POLICY.tolist()))
+        players.play(reward, begins=True)  # an episode that begins ends a repeat
+        explores.append(bool(players.way[0]))
     assert explores == [False, False, False, True, False, False]
 
 
 def test_a_repeat_ends_with_its_episode() -> None:
-    one = explorer(2000, after=0, rate=0.999)
-    choose(one, 2000)
-    assert (one._left > 0).any()
-    _, log_probs = choose(one, 2000, begins=True)
-    assert (log_probs < 0.0).all()
-
-
-def test_padding_touches_no_agent() -> None:
-    one = explorer(3, after=0)
-    agents = torch.tensor([1, one.padding, one.padding])
-    one.choose(agents, torch.zeros(3), torch.zeros(3, dtype=torch.bool), POLICY.log().expand(3, -1), agents % 3, None)
-    assert one._since[:3].tolist() == [0, 1, 0]
+    players = Players(2000, after=0, rate=0.999)
+    players.play()
+    players.play(begins=True)
+    assert (players.way == MIXED).all()
+    players.play()
+    assert (players.way == REPEATED).any()
 
 
 def test_what_cannot_explore_is_refused() -> None:

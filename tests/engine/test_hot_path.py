@@ -48,7 +48,8 @@ MOST_IN_AN_UPDATE_WITH_LSTM: dict[PresetName, int] = {"paper": 280, "fast": 900}
 """They grow with the steps of a rollout, which an LSTM can only process one after the other."""
 BESIDE_UPDATES = 2
 """One copy to the device before a launch of updates, and one back after it."""
-MOST_KERNELS_IN_A_PREDICTION = 60
+MOST_KERNELS_IN_A_PREDICTION: dict[PresetName, int] = {"paper": 60, "fast": 72}
+"""Preset `fast` explores, which takes about eleven small ones."""
 MOST_KERNELS_IN_AN_UPDATE: dict[PresetName, int] = {"paper": 125, "fast": 190}
 NO_WORK = {
     "alias", "detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty", "new_empty_strided",
@@ -369,7 +370,7 @@ def test_few_kernels_and_two_copies(make_plant: MakePlant, preset: PresetName) -
     print(f"{preset}: {predicting['kernel']} kernels a prediction, {each} an update")
     for found in (predicting, training):
         assert (found["Memcpy HtoD"], found["Memcpy DtoH"]) == (1, 1), "one table to the device, one answer back"
-    assert 20 < predicting["kernel"] <= MOST_KERNELS_IN_A_PREDICTION, "agents wait for each of them"
+    assert 20 < predicting["kernel"] <= MOST_KERNELS_IN_A_PREDICTION[preset], "agents wait for each of them"
     assert 50 < each <= MOST_KERNELS_IN_AN_UPDATE[preset], "their launches are most of an update's time"
 
 
