@@ -15,7 +15,7 @@ import torch
 from bench_support import NO_PLOT, rows_of
 
 from ga3c import cli
-from ga3c.bench.faults import agents, clockwork, damage, fault, runner, testbed, truth, witness
+from ga3c.bench.faults import agents, clockwork, damage, fault, runner, runs, testbed, truth, witness
 from ga3c.bench.faults.audit import Audit
 from ga3c.bench.faults.clockwork import Clockwork, Control
 from ga3c.bench.faults.disk_image import Disk
@@ -321,3 +321,10 @@ def test_an_ended_process_says_what_people_were_told() -> None:
     ended = Ended(0, "the disk", 1.0, False, witness.Testimony(texts=["warning: metrics.csv is short"]), 0)
     assert testbed.says(ended, "metrics.csv", "short")
     assert not testbed.says(ended, "disk", "short"), "in one text"
+
+
+def test_a_run_may_give_its_last_checkpoint_up_only_after_its_patience() -> None:
+    said = "ga3c: The last checkpoint could not be written (Read-only file system). Make room there and go on"
+    assert runs.gave_up(Ended(1, said, 10.5, False, witness.Testimony(), 99))
+    assert not runs.gave_up(Ended(1, said, 9.0, False, witness.Testimony(), 99)), "too early"
+    assert not runs.gave_up(Ended(1, "ga3c: The run stopped", 10.5, False, witness.Testimony(), 99))

@@ -14,6 +14,7 @@ from ga3c.bench.faults import truth as truths
 from ga3c.bench.faults import witness
 from ga3c.bench.faults.layer import Plan
 from ga3c.bench.faults.testbed import MORE_STEPS, Case, says
+from ga3c.bench.faults.zygote import Ended
 from ga3c.run.saver import RETRY_SECONDS
 
 _SPOKEN = {"full": "No space left", "read-only": "Read-only"}
@@ -64,7 +65,7 @@ def disk(case: Case) -> None:
     started, ended_by = len(steps_seen) > 1, plan.at + events  # before its first step a run may refuse to begin
     recovered = ended.events > ended_by
     case.check(
-        ended.code == 0 or not started or not recovered,
+        ended.code == 0 or not started or not recovered or gave_up(ended),
         f"a disk that was {act} for {events} file events ended the run for good: {ended.output[-200:]!r}",
     )
     if ended.refused and not ended.hung:
@@ -75,6 +76,12 @@ def disk(case: Case) -> None:
         case.truth.add(ended.testimony)
     if case.folder.exists():
         _go_on(case)
+
+
+def gave_up(ended: Ended) -> bool:
+    """Whether a run tried to write its last checkpoint for as long as it promises, and said that it could not. The
+    disk counts as recovered by the number of its file events, which are few while a run waits."""
+    return ended.seconds >= RETRY_SECONDS and says(ended, "The last checkpoint could not be written", "Make room there")
 
 
 def output(case: Case) -> None:
