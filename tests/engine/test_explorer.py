@@ -105,7 +105,15 @@ def test_what_cannot_explore_is_refused() -> None:
 @pytest.mark.parametrize(("after", "crosses"), [(0, False), (50, True)])
 def test_a_far_reward_is_found_by_exploring(tmp_path: Path, after: int, crosses: bool) -> None:
     run = ga3c.train(
-        "toys:Road-v0", steps=40_000, seed=1, agents=16, explore_after=after, ui="none", log="csv", out=tmp_path / "run"
+        "toys:Road-v0",
+        steps=40_000,
+        seed=1,
+        agents=16,
+        explore_after=after,
+        correction="vtrace",
+        ui="none",
+        log="csv",
+        out=tmp_path / "run",
     )
     assert run.score is not None
     assert (run.score > 0.8) if crosses else (run.score < 0.1)
