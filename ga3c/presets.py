@@ -24,7 +24,7 @@ def base(preset: PresetName, spec: EnvSpec, on_cuda: bool, net: NetName = "auto"
     if preset == "paper":
         return paper(spec)
     if not spec.is_picture:
-        return fast_vectors(spec)
+        return fast_vectors(spec, net)
     config = fast_pictures(spec, on_cuda)
     return for_recurrent(config) if net.endswith("-lstm") else config
 
@@ -178,22 +178,32 @@ def for_recurrent(config: Config) -> Config:
     )
 
 
-def fast_vectors(spec: EnvSpec) -> Config:
-    """Vectors: the network is cheap, so every few steps make an update."""
+def fast_vectors(spec: EnvSpec, net: NetName = "auto") -> Config:
+    """Vectors: long rollouts with lambda-returns, each used eight times under PPO's clip range, and values in units of
+    their own scale, which differs by orders of magnitude between tasks.
+
+    results/classic/README.md has what it learns, and the alternatives that were measured."""
     return Config(
         env_id=spec.id,
         preset="fast",
         env=EnvConfig(clip_rewards=False),
-        net=NetConfig(net="auto", init="orthogonal"),
+        net=NetConfig(net="auto", init="orthogonal", separate_value=not net.endswith("-lstm")),
         learn=LearnConfig(
-            rollout=5,
-            batch_rollouts=8,
-            correction="vtrace",
+            discount=0.999,
+            rollout=128,
+            batch_rollouts=1,
+            correction="none",  # with V-trace the same rollouts teach LunarLander to hover
+            trace_decay=0.98,
+            ratio_clip=0.2,
+            normalise_advantages=True,
+            scale_returns=True,
+            reuse=8,
+            reuse_window=16,
             reduction="mean",
             entropy_weight=0.01,
             entropy_weight_end=0.0,
             optimiser="adam",
-            learning_rate=1e-3,
+            learning_rate=5e-4,
             learning_rate_end=0.0,
             optimiser_epsilon=1e-5,
             clip_norm=0.5,
@@ -204,8 +214,10 @@ def fast_vectors(spec: EnvSpec) -> Config:
 
 
 def for_a3c(config: Config, system: SystemName) -> Config:
-    """The same settings for an A3C system, where an update is made of one rollout that is used once."""
-    learn = dataclasses.replace(config.learn, batch_rollouts=1, reuse=1, explore_after=0)
+    """The same settings for an A3C system, where an update is made of one rollout that is used once: a shorter one, for
+    more updates."""
+    rollout = min(config.learn.rollout, 32)
+    learn = dataclasses.replace(config.learn, rollout=rollout, batch_rollouts=1, reuse=1, explore_after=0)
     where: DeviceName = "cuda" if system in GPU_SYSTEMS else "auto" if system == "a3c-threads" else "cpu"
     engine = EngineConfig(system=system, device=where, agents=max(4, machine.num_cores()))
     return dataclasses.replace(config, learn=learn, engine=engine)

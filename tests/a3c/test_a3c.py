@@ -409,7 +409,20 @@ def test_a_killed_process_is_replaced(tmp_path: Path, wait_until: Callable[..., 
 @pytest.mark.slow
 def test_a_run_replaces_a_killed_process_stops_in_order_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    flags = ("--system", "a3c-cpu", "--agents", 2, "--steps", 1_000_000, "--ui", "plain", "--out", folder)
+    flags = (
+        "--system",
+        "a3c-cpu",
+        "--rollout",
+        5,
+        "--agents",
+        2,
+        "--steps",
+        1_000_000,
+        "--ui",
+        "plain",
+        "--out",
+        folder,
+    )
     with runs.started("train", "CartPole-v1", *flags) as process:
         runs.wait_for(lambda: steps_in(folder) > 100, "training")
         victim, survivor = runs.agent_processes(process.pid)
@@ -431,7 +444,20 @@ def test_a_run_replaces_a_killed_process_stops_in_order_and_goes_on(tmp_path: Pa
 @pytest.mark.slow
 def test_threads_stop_in_order_and_a_resume_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    flags = ("--system", "a3c-threads", "--agents", 2, "--steps", 1_000_000, "--ui", "plain", "--out", folder)
+    flags = (
+        "--system",
+        "a3c-threads",
+        "--rollout",
+        5,
+        "--agents",
+        2,
+        "--steps",
+        1_000_000,
+        "--ui",
+        "plain",
+        "--out",
+        folder,
+    )
     with runs.started("train", "CartPole-v1", *flags) as process:
         runs.wait_for(lambda: steps_in(folder) > 200, "training")
         assert runs.agent_processes(process.pid) == []

@@ -1,0 +1,293 @@
+"""Classic tasks with observations of vectors: what the preset learns on each, over several seeds, beside
+Stable-Baselines3's A2C and PPO with their default settings at the same steps and at the same time."""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args
+
+import gymnasium
+import numpy as np
+import tyro
+from rich.console import Console
+
+from ga3c import files, machine
+from ga3c.bench import arguments, baselines, cells, output, record, report, training
+from ga3c.bench.baselines import BaselineName, BaselineTask
+from ga3c.bench.progress import PhaseBar
+from ga3c.bench.report import Ending
+from ga3c.bench.training import Budget, ignore_left
+from ga3c.config import Config
+from ga3c.errors import RunFailed, UserError
+from ga3c.flags import parsing
+from ga3c.metrics.text import number
+from ga3c.run import evaluate, settings
+from ga3c.view import picture
+from ga3c.view.curves import Numbers
+
+_EVALUATION_SEED = 1000
+_POINTS = 50
+"""Points of a curve: each is the mean of the episodes that ended in a part of the run."""
+
+
+class Task(NamedTuple):
+    """An environment, how long it is trained, the score that counts as learned, and the episodes of an evaluation."""
+
+    env_id: str
+    steps: int
+    wanted: float
+    episodes: int = 100
+
+
+_TAXI = "Taxi-v3" if "Taxi-v3" in gymnasium.registry else "Taxi-v4"
+"""Gymnasium 1.4 has only the second."""
+TASKS = (
+    Task("CartPole-v1", 100_000, 475.0),  # Gymnasium's own threshold
+    Task("Acrobot-v1", 200_000, -100.0),  # Gymnasium's own threshold
+    Task("LunarLander-v3", 1_000_000, 200.0),  # Gymnasium's own threshold
+    Task(_TAXI, 500_000, 0.0),
+    # Gymnasium's own threshold; the best policy has 0.74, and scores are 0 or 1: the mean of 100 would be off by 0.04.
+    Task("FrozenLake-v1", 500_000, 0.7, 1000),
+)
+OURS = "ga3c"
+
+
+@dataclass(frozen=True)
+class ClassicArguments:
+    """Train the preset for vectors on classic tasks and evaluate each run. Where Stable-Baselines3 is installed, do the
+    same with its A2C and PPO: at the same steps, and at the time that our run of the same seed took.
+
+    Each run has a folder below --out. Run the same command again to continue after a stop."""
+
+    tasks: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV [ENV ...]")] = tuple(task.env_id for task in TASKS)
+    """The tasks, by their Gymnasium ids."""
+    seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (1, 2, 3)
+    """A run with each."""
+    baselines: Annotated[tuple[BaselineName, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = get_args(BaselineName)
+    """What to compare with: a2c, ppo. Without Stable-Baselines3 there is no comparison."""
+    steps: int = 0
+    """Agent steps of each run (0: each task's own)."""
+    episodes: int = 0
+    """Episodes of an evaluation (0: 100, and 1000 for FrozenLake, where an episode pays 1 or nothing)."""
+    plot: bool = True
+    """Draw the picture (needs matplotlib)."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+    out: Annotated[Path, output.flag("classic")] = field(default_factory=output.fresh("classic"))
+    """The folder for the runs, the table and the picture."""
+
+    def __post_init__(self) -> None:
+        arguments.check_given(self, "tasks", "seeds")
+        arguments.check_range("--episodes", self.episodes, 0)
+        arguments.check_range("--steps", self.steps, 0)
+
+    def chosen(self) -> list[Task]:
+        """The tasks with the steps and episodes of this command."""
+        known = {task.env_id: task for task in TASKS}
+        if odd := [name for name in self.tasks if name not in known]:
+            raise UserError(f"--tasks names {odd[0]}, but must be of {', '.join(known)}.")
+        given = {name: value for name in ("steps", "episodes") if (value := getattr(self, name))}
+        return [known[name]._replace(**given) for name in self.tasks]
+
+
+def main(words: Sequence[str]) -> None:
+    args = parsing.read(ClassicArguments, words, "ga3c bench classic")
+    report.check(args.out, args.plot)
+    files.check_folder(args.out)
+    tasks, ending = args.chosen(), Ending()
+    others = args.baselines if baselines.installed() else ()
+    with ending.postponed(), PhaseBar([training.START_UP] * len(tasks) * len(args.seeds)) as bar:
+        if args.baselines and not others:
+            bar.say("Stable-Baselines3 is not installed: ours alone. `pip install stable-baselines3` adds it.")
+        for task in tasks:
+            for seed in args.seeds:
+                bar.begin(f"{task.env_id}, seed {seed}")
+                try:
+                    _train_all(args, task, seed, others, bar)
+                except RunFailed as error:
+                    ending.failed[f"{task.env_id}, seed {seed}"] = str(error).strip().splitlines()[0]
+                    bar.say(f"{task.env_id}, seed {seed}: {error}")
+    result: dict[str, Any] = {
+        "tasks": [task._asdict() for task in tasks],
+        "seeds": list(args.seeds),
+        "runs": [run for task in tasks for seed in args.seeds for run in _found(args, task, seed, others)],
+        "stable_baselines3": _version(args, tasks, others),
+        "failed": ending.failed,
+        "machine": machine.describe(),
+        "date": record.date(),
+    }
+    record.write_csv(args.out / "classic.csv", _COLUMNS, result["runs"])
+    draw_if_asked = (lambda drawn, path: draw(drawn, path, args.out)) if args.plot else None
+    report.publish("classic", result, show, out=args.out, as_json=args.json, plot=draw_if_asked)
+    ending.conclude()
+
+
+# -- what is trained --------------------------------------------------------------------------------------------------
+
+
+def configured(task: Task, seed: int) -> Config:
+    """The settings of `ga3c train ENV --steps N --seed N`."""
+    return settings.resolve(task.env_id, "fast", {"steps": task.steps, "seed": seed, "log": "csv"})
+
+
+def folder_of(out: Path, task: Task, seed: int, trainer: str) -> Path:
+    return out / f"{task.env_id}-{trainer}-{seed}"
+
+
+def _train_all(args: ClassicArguments, task: Task, seed: int, others: Sequence[BaselineName], bar: PhaseBar) -> None:
+    """Ours first: the others train for as long."""
+    folder = folder_of(args.out, task, seed, OURS)
+    ours = folder / "evaluation.json"
+    if not ours.exists():
+        training.train(configured(task, seed), folder, Budget(0.0), ignore_left)
+        found = evaluate.evaluate(folder, task.episodes, device="cpu", seed=_EVALUATION_SEED)
+        record.write_json(ours, found.as_dict())
+        bar.say(f"{task.env_id}, seed {seed}: {number(found.mean)} after {task.steps:,} steps")
+    for name in others:
+        out = folder_of(args.out, task, seed, name) / "evaluation.json"
+        if not out.exists():
+            bar.rename(f"{task.env_id}, seed {seed}: {name}")
+            baselines.train(
+                BaselineTask(
+                    algorithm=name,
+                    env_id=task.env_id,
+                    seed=seed,
+                    steps=task.steps,
+                    seconds=_seconds(folder),
+                    episodes=task.episodes,
+                    evaluation_seed=_EVALUATION_SEED,
+                    out=str(out),
+                )
+            )
+
+
+def _seconds(folder: Path) -> float:
+    """Seconds of training of one of our runs."""
+    done = training.counters(folder)
+    return done.seconds if done else 0.0
+
+
+def _found(args: ClassicArguments, task: Task, seed: int, others: Sequence[BaselineName]) -> Iterator[dict[str, Any]]:
+    """A row for each evaluation that is on file."""
+    about = {"task": task.env_id, "seed": seed}
+    folder = folder_of(args.out, task, seed, OURS)
+    if ours := _read(folder):
+        seconds = _seconds(folder)
+        yield about | {
+            "trainer": OURS,
+            "at": "steps",
+            "steps": ours["steps"],
+            "seconds": seconds,
+            "score": ours["mean"],
+        }
+    for name in others:
+        found = _read(folder_of(args.out, task, seed, name)) or {}
+        for at in ("steps", "seconds"):
+            if moment := found.get(f"at_{at}"):
+                measured = {"steps": moment["steps"], "seconds": moment["seconds"], "score": moment["mean"]}
+                yield about | {"trainer": name, "at": at} | measured
+
+
+def _version(args: ClassicArguments, tasks: Sequence[Task], others: Sequence[BaselineName]) -> str | None:
+    """The version of Stable-Baselines3 behind the results."""
+    found = (_read(folder_of(args.out, task, seed, name)) for task in tasks for seed in args.seeds for name in others)
+    return next((one["version"] for one in found if one), None)
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError):
+        return None
+    return found
+
+
+# -- what people see --------------------------------------------------------------------------------------------------
+
+_COLUMNS = ("task", "trainer", "seed", "at", "steps", "seconds", "score")
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    title = f"[bold]Classic tasks[/bold]: mean scores of {len(result['seeds'])} seeds, with the least and the greatest"
+    report.head(console, title, result["machine"])
+    others = [name for name in get_args(BaselineName) if any(run["trainer"] == name for run in result["runs"])]
+    columns = [(name, at) for at in ("steps", "seconds") for name in others]
+    titles = [name.upper() if at == "steps" else f"{name.upper()}, our time" for name, at in columns]
+    table = report.table("task", "steps", "wanted", "ours", "seconds", *titles)
+    for task in result["tasks"]:
+        ours = _runs(result, task["env_id"], OURS, "steps")
+        table.add_row(
+            task["env_id"],
+            f"{task['steps']:,}",
+            number(task["wanted"]),
+            _cell([run["score"] for run in ours]),
+            number(cells.mean([run["seconds"] for run in ours])),
+            *(_cell([run["score"] for run in _runs(result, task["env_id"], *column)]) for column in columns),
+        )
+    console.print(table)
+    report.note(
+        console, "Raw scores, sampled actions. `our time`: after the seconds that our run of the same seed took."
+    )
+
+
+def _runs(result: dict[str, Any], task: str, trainer: str, at: str) -> list[dict[str, Any]]:
+    wanted = (task, trainer, at)
+    return [run for run in result["runs"] if (run["task"], run["trainer"], run["at"]) == wanted]
+
+
+def _cell(scores: Sequence[float]) -> str:
+    """The mean; of several with the least and the greatest."""
+    if not scores:
+        return "-"
+    ends = f" ({number(min(scores))} to {number(max(scores))})" if len(scores) > 1 else ""
+    return number(cells.mean(scores)) + ends
+
+
+def draw(result: dict[str, Any], path: Path, out: Path) -> None:
+    """Scores of training over steps and over time, a column for each task, with a band from the lowest to the highest
+    seed."""
+    tasks = [Task(**task) for task in result["tasks"]]
+    figure = picture.make(3.2 * len(tasks) + 0.6, 6.0)
+    charts = figure.subplots(2, len(tasks), squeeze=False)
+    names = {OURS: "ours", "a2c": "SB3 A2C", "ppo": "SB3 PPO"}
+    for column, task in enumerate(tasks):
+        for row, against in enumerate(("steps", "seconds")):
+            chart = charts[row][column]
+            for colour, (trainer, label) in zip(picture.COLOURS, names.items(), strict=False):
+                folders = [folder_of(out, task, seed, trainer) for seed in result["seeds"]]
+                drawn = [points for folder in folders if (points := _points(folder, against))]
+                if drawn:
+                    x, low, middle, high = _band(drawn)
+                    chart.plot(x, middle, color=colour, label=label)
+                    chart.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0.0)
+            chart.axhline(task.wanted, color="grey", linewidth=0.8, linestyle=":")
+            chart.set_xlabel(against)
+            picture.tidy(chart)
+        charts[0][column].set_title(task.env_id, fontsize="small")
+    charts[0][0].legend(fontsize="x-small", frameon=False)
+    for row in charts:
+        row[0].set_ylabel("score of training")
+    picture.head(figure, "Classic tasks: mean, lowest and highest seed", machine.summary(result["machine"]))
+    picture.save(figure, path)
+
+
+def _points(folder: Path, against: str) -> list[tuple[float, float]]:
+    """The curve of a run: the mean score of the episodes that ended in each part of it; none without a record."""
+    path = folder / "episodes.csv"
+    path = path if path.exists() else folder / "evaluation.csv"
+    rows = [(float(row[against]), float(row["score"])) for row in record.read_csv(path)]
+    if not rows:
+        return []
+    part = rows[-1][0] / _POINTS or 1.0
+    groups = itertools.groupby(rows, lambda row: int(row[0] / part))
+    return [((number + 0.5) * part, cells.mean(score for _, score in group)) for number, group in groups]
+
+
+def _band(drawn: Sequence[list[tuple[float, float]]]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """x, and the lowest, the mean and the highest of several curves, where all of them have points."""
+    x = np.linspace(max(points[0][0] for points in drawn), min(points[-1][0] for points in drawn), 4 * _POINTS)
+    curves = [np.array(points).T for points in drawn]
+    scores = np.stack([np.interp(x, places, means) for places, means in curves])  # [runs, places]
+    return x, scores.min(0), scores.mean(0), scores.max(0)
