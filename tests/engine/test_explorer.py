@@ -1,6 +1,7 @@
 """The explorer: who explores, what is repeated for how long, and the probabilities that are stored."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,16 +105,13 @@ def test_what_cannot_explore_is_refused() -> None:
 
 @pytest.mark.parametrize(("after", "crosses"), [(0, False), (50, True)])
 def test_a_far_reward_is_found_by_exploring(tmp_path: Path, after: int, crosses: bool) -> None:
+    learn: dict[str, Any] = {
+        "discount": 0.99, "rollout": 5, "batch_rollouts": 8, "reuse": 1, "trace_decay": 1.0, "ratio_clip": 0.0,
+        "correction": "vtrace", "learning_rate": 1e-3, "entropy_weight": 0.01, "entropy_weight_end": 0.0,
+    }  # fmt: skip
     run = ga3c.train(
-        "toys:Road-v0",
-        steps=40_000,
-        seed=1,
-        agents=16,
-        explore_after=after,
-        correction="vtrace",
-        ui="none",
-        log="csv",
-        out=tmp_path / "run",
-    )
+        "toys:Road-v0", steps=40_000, seed=1, agents=16, explore_after=after, ui="none", log="csv",
+        out=tmp_path / "run", **learn,
+    )  # fmt: skip
     assert run.score is not None
     assert (run.score > 0.8) if crosses else (run.score < 0.1)
