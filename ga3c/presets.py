@@ -12,6 +12,7 @@ from ga3c.config import (
     LearnConfig,
     NetConfig,
     NetName,
+    Precision,
     PresetName,
     RunConfig,
     SystemName,
@@ -80,88 +81,59 @@ def paper(spec: EnvSpec) -> Config:
 
 def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
     """Rollouts with lambda-returns, each used two or three times under PPO's clip range, with V-trace against policy
-    lag."""
-    return _pictures_on_cuda(spec) if on_cuda else _pictures_on_cpu(spec)
+    lag. Rewards of Atari are clipped; those of other pictures have any scale."""
+    is_atari = spec.source == "atari"
+    learn = LearnConfig(
+        rollout=32,
+        correction="vtrace",
+        trace_decay=0.95,
+        ratio_clip=0.2,
+        normalise_advantages=True,
+        scale_returns=not is_atari,
+        reduction="mean",
+        entropy_weight=0.01,
+        entropy_weight_end=0.001,
+        explore_after=1000,
+        optimiser="adam",
+        learning_rate=5e-4,
+        optimiser_epsilon=1e-5,
+        clip_norm=0.5,
+    )
+    config = Config(
+        env_id=spec.id,
+        preset="fast",
+        env=EnvConfig(clip_rewards=is_atari, life_loss=is_atari),
+        net=NetConfig(init="orthogonal", pixels="contrast"),
+        learn=learn,
+        engine=EngineConfig(predictors=1, trainers=1, prediction_batch=256, queue=8),
+    )
+    return _on_cuda(config) if on_cuda else _on_cpu(config)
 
 
-def _pictures_on_cuda(spec: EnvSpec) -> Config:
+def _on_cuda(config: Config) -> Config:
     """A residual network, which learns more from each frame, and large updates from few agents, which keep the lag
     low. results/ablation/README.md has what was measured."""
     agents = 8 * max(1, machine.num_cores() - 1)
-    batch = min(16, agents)
-    return Config(
-        env_id=spec.id,
-        preset="fast",
-        env=EnvConfig(clip_rewards=spec.source == "atari", life_loss=spec.source == "atari"),
-        net=NetConfig(net="impala", init="orthogonal", precision="bf16", pixels="contrast"),
-        learn=LearnConfig(
-            rollout=32,
-            batch_rollouts=batch,
-            correction="vtrace",
-            trace_decay=0.95,
-            ratio_clip=0.2,
-            normalise_advantages=True,
-            reuse=2,
-            reuse_window=agents,
-            reduction="mean",
-            entropy_weight=0.01,
-            entropy_weight_end=0.001,
-            explore_after=1000,
-            optimiser="adam",
-            learning_rate=5e-4,
-            learning_rate_end=0.0,
-            optimiser_epsilon=1e-5,
-            clip_norm=0.5,
+    return dataclasses.replace(
+        config,
+        net=dataclasses.replace(config.net, net="impala", precision="bf16"),
+        learn=dataclasses.replace(
+            config.learn, batch_rollouts=min(16, agents), reuse=2, reuse_window=agents, learning_rate_end=0.0
         ),
-        engine=EngineConfig(
-            agents=agents,
-            predictors=1,
-            trainers=1,
-            prediction_batch=256,
-            queue=8,
-        ),
+        engine=dataclasses.replace(config.engine, agents=agents),
         run=RunConfig(steps=10_000_000),
     )
 
 
-def _pictures_on_cpu(spec: EnvSpec) -> Config:
+def _on_cpu(config: Config) -> Config:
     """A small network, and every rollout used three times. results/pong-cpu/README.md has the alternatives that were
     measured."""
-    return Config(
-        env_id=spec.id,
-        preset="fast",
-        env=EnvConfig(clip_rewards=spec.source == "atari", life_loss=spec.source == "atari"),
-        net=NetConfig(
-            net="small",
-            init="orthogonal",
-            precision="bf16" if machine.multiplies_bf16() else "tf32",
-            pixels="contrast",
-        ),
-        learn=LearnConfig(
-            rollout=32,
-            batch_rollouts=4,
-            correction="vtrace",
-            trace_decay=0.95,
-            ratio_clip=0.2,
-            normalise_advantages=True,
-            reuse=3,
-            reuse_window=32,
-            reduction="mean",
-            entropy_weight_end=0.001,
-            explore_after=1000,
-            optimiser="adam",
-            learning_rate=5e-4,
-            learning_rate_end=1e-4,
-            optimiser_epsilon=1e-5,
-            clip_norm=0.5,
-        ),
-        engine=EngineConfig(
-            agents=16 * machine.num_cores(),
-            predictors=1,
-            trainers=1,
-            prediction_batch=256,
-            queue=8,
-        ),
+    precision: Precision = "bf16" if machine.multiplies_bf16() else "tf32"
+    return dataclasses.replace(
+        config,
+        net=dataclasses.replace(config.net, net="small", precision=precision),
+        learn=dataclasses.replace(config.learn, batch_rollouts=4, reuse=3, reuse_window=32, learning_rate_end=1e-4),
+        engine=dataclasses.replace(config.engine, agents=16 * machine.num_cores()),
         run=RunConfig(steps=1_500_000),
     )
 
