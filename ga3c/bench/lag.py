@@ -134,6 +134,8 @@ def configured(args: LagArguments, correction: Correction, delay: int, seed: int
     """A run in which only the correction acts against lag. With --reuse, the preset's other means do too."""
     base = settings.preset_base(args.env_id, args.preset, args.device)
     own, engine = base.config.learn, base.config.engine
+    if not base.spec.is_picture:  # many small updates, so that a run has more of them than the longest delay
+        own = dataclasses.replace(own, rollout=5, batch_rollouts=8)
     learn = dataclasses.replace(
         own,
         correction=correction,

@@ -27,7 +27,9 @@ CPU = torch.device("cpu")
 def cartpole() -> Config:
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     engine = dataclasses.replace(config.engine, device="cpu", agents=2, workers=1)
-    return dataclasses.replace(config, engine=engine, run=RunConfig(steps=5000, log=""))  # it has no record
+    learn = dataclasses.replace(config.learn, discount=0.99, rollout=5, learning_rate=1e-3, learning_rate_end=0.0)
+    run = RunConfig(steps=5000, log="")  # it has no record
+    return dataclasses.replace(config, engine=engine, learn=learn, run=run)
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ def test_the_file_of_one_environment_has_all_settings_and_of_several_what_they_s
     found = SettingsFile.read(path)
     assert found.env_id is None
     assert (found.settings["rollout"], found.settings["agents"]) == (8, 4)
-    assert not {"seed", "clip_rewards", "net", "normalise_advantages"} & set(found.settings)
+    assert not {"seed", "clip_rewards", "net", "trace_decay"} & set(found.settings)
 
 
 @pytest.mark.parametrize("count", [0, 1, 6])

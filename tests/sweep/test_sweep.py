@@ -43,7 +43,7 @@ def test_a_sweep_goes_on_where_it_ended_and_its_best_is_trained_again_from_its_f
 ) -> None:
     folder = tmp_path / "sweep"
     words = ["sweep", "CartPole-v1", "--steps", "300", "--deterministic", *SMALL, "--out", str(folder)]
-    words += ["--search", "learning_rate=1e-4:1e-2:log", "--search", "rollout=5,8"]
+    words += ["--search", "learning_rate=1e-4:1e-2:log", "--search", "rollout=8,128"]
     assert cli.main([*words, "--trials", "1"]) == 0
     kept = (folder / "trials" / "0000" / "CartPole-v1_seed1" / "metrics.csv").stat().st_mtime_ns
     capsys.readouterr()
@@ -54,7 +54,7 @@ def test_a_sweep_goes_on_where_it_ended_and_its_best_is_trained_again_from_its_f
     assert (folder / "trials" / "0000" / "CartPole-v1_seed1" / "metrics.csv").stat().st_mtime_ns == kept
     assert "holds 1 trials; the sweep continues." in output.err
     assert re.search(r"^trial 1: \d\.\d{3}.*CartPole-v1 .*learning_rate=", output.err, re.MULTILINE)
-    assert trials(folder)[0]["params"] == {"learning_rate": 0.001, "rollout": 5}, "the preset's come first"
+    assert trials(folder)[0]["params"] == {"learning_rate": 0.0005, "rollout": 128}, "the preset's come first"
     assert trials(folder)[1]["params"] != trials(folder)[0]["params"]
     best = result["best"]
     again = ga3c.train(config=folder / "best.toml", out=tmp_path / "again", ui="none")
