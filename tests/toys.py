@@ -134,10 +134,10 @@ class Recall(gymnasium.Env[Any, Any]):
 
 
 class Road(gymnasium.Env[Any, Any]):
-    """A road of 30 steps to cross forward, within 60, for a reward of 1. Single random steps cross it in about one of
-    10,000 episodes."""
+    """A road of 30 steps to cross forward, within 45, for a reward of 1. Single random steps cross it in about one of
+    100,000 episodes."""
 
-    LENGTH, LIMIT = 30, 60
+    LENGTH, LIMIT = 30, 45
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(0, 1, (1,), np.float32)

@@ -55,6 +55,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("library")
 def test_ours_and_theirs_at_the_same_steps_and_at_the_same_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

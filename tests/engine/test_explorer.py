@@ -103,11 +103,12 @@ def test_what_cannot_explore_is_refused() -> None:
         LearnConfig(explore_rate=1.0)
 
 
-@pytest.mark.parametrize(("after", "crosses"), [(0, False), (50, True)])
+@pytest.mark.parametrize(("after", "crosses"), [pytest.param(0, False, marks=pytest.mark.slow), (50, True)])
 def test_a_far_reward_is_found_by_exploring(tmp_path: Path, after: int, crosses: bool) -> None:
     learn: dict[str, Any] = {
         "discount": 0.99, "rollout": 5, "batch_rollouts": 8, "reuse": 1, "trace_decay": 1.0, "ratio_clip": 0.0,
         "correction": "vtrace", "learning_rate": 1e-3, "entropy_weight": 0.01, "entropy_weight_end": 0.0,
+        "normalise_advantages": False,  # advantages of noise would make the policy drift, and find the reward by chance
     }  # fmt: skip
     run = ga3c.train(
         "toys:Road-v0", steps=40_000, seed=1, agents=16, explore_after=after, ui="none", log="csv",

@@ -88,6 +88,7 @@ def test_two_runs_of_any_kind_are_equal_bit_by_bit(tmp_path: Path, words: tuple[
     assert_equal_runs(tmp_path, *words)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     """Or the comparison above would compare what cannot differ."""
     words = ("CartPole-v1", "--agents", 2, "--workers", 1, "--steps", 300)
