@@ -151,8 +151,8 @@ def for_recurrent(config: Config) -> Config:
 
 
 def fast_vectors(spec: EnvSpec, net: NetName = "auto") -> Config:
-    """Vectors: long rollouts with lambda-returns, each used eight times under PPO's clip range, and values in units of
-    their own scale, which differs by orders of magnitude between tasks.
+    """Vectors: long rollouts with lambda-returns, each used sixteen times under PPO's clip range. Values are learned in
+    units of their own scale, which differs by orders of magnitude between tasks.
 
     results/classic/README.md has what it learns, and the alternatives that were measured."""
     return Config(
@@ -163,13 +163,13 @@ def fast_vectors(spec: EnvSpec, net: NetName = "auto") -> Config:
         learn=LearnConfig(
             discount=0.999,
             rollout=128,
-            batch_rollouts=1,
+            batch_rollouts=2,
             correction="none",  # with V-trace the same rollouts teach LunarLander to hover
             trace_decay=0.98,
             ratio_clip=0.2,
             normalise_advantages=True,
             scale_returns=True,
-            reuse=8,
+            reuse=16,
             reuse_window=16,
             reduction="mean",
             entropy_weight=0.01,

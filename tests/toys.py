@@ -86,6 +86,18 @@ class PoorWheel(Wheel):
     REWARDS = tuple(0.001 * reward for reward in Wheel.REWARDS)
 
 
+class Scaled(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One of Gymnasium's environments with all rewards times a factor."""
+
+    def __init__(self, task: str = "CartPole-v1", factor: float = 1.0) -> None:
+        super().__init__(gymnasium.make(task))
+        self._factor = factor
+
+    def step(self, action: Any) -> Step:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, self._factor * float(reward), terminated, truncated, info
+
+
 class Ledger(gymnasium.Env[Any, Any]):
     """Observes [steps made so far in all, its seed]; each episode is a little longer, and they terminate and are
     truncated in turn. The reward is the number of the step."""
