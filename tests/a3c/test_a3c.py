@@ -137,7 +137,7 @@ def test_the_right_values_are_learned(tmp_path: Path, system: SystemName, kind: 
 
 @pytest.mark.parametrize(
     "system",
-    ["a3c-threads", pytest.param("a3c-cpu", marks=pytest.mark.slow)]
+    [pytest.param(system, marks=pytest.mark.slow) for system in ("a3c-threads", "a3c-cpu")]
     + [pytest.param(system, marks=ON_GPU) for system in GPU_SYSTEMS],
 )
 def test_values_of_another_scale_are_learned(tmp_path: Path, system: SystemName) -> None:

@@ -119,6 +119,7 @@ def refuse(*_: object, **__: object) -> None:
     raise AssertionError("all of it is on file")
 
 
+@pytest.mark.slow
 def test_a_game_is_trained_in_pieces_and_counts_without_its_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

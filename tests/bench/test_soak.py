@@ -22,6 +22,7 @@ SMALL = ["--env", "CartPole-v1", "--device", "cpu", "--agents", "6", "--predicto
 CLOCKWORK = "ga3c.bench.faults.clockwork:Clockwork"
 
 
+@pytest.mark.slow
 def test_a_short_soak_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_FIRST", 0.2)
     monkeypatch.setattr(soak, "_BETWEEN_CHECKS", 1.0)

@@ -238,6 +238,7 @@ def test_the_command_that_is_suggested(stage: Stage | None, use: Use, changes: d
 KEYS = {"env", "device", "can_train", "machine", "measured", "bottleneck", "suggestion", "findings"}
 
 
+@pytest.mark.slow
 def test_a_second_of_cartpole_as_one_json_object(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "CartPole-v1", "--seconds", "1", "--device", "cpu", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)

@@ -100,6 +100,7 @@ def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     assert one["tensors"] != other["tensors"]
 
 
+@pytest.mark.slow
 def test_an_agent_process_that_fails_ends_the_run(tmp_path: Path) -> None:
     """Its restart would play other games. The predictor, which waits for all agents, is woken."""
     process = train(tmp_path / "run", "tests.faulty:Raises-v0", "--agents", 4, "--workers", 2)

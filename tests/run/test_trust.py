@@ -108,7 +108,7 @@ def test_what_imports_nothing_needs_no_trust(env_id: str, tmp_path: Path) -> Non
     assert trust.foreign(env_id, tmp_path) is None
 
 
-@pytest.mark.parametrize("out", ["run", "runs/ENV/DATE"])
+@pytest.mark.parametrize("out", [pytest.param("run", marks=pytest.mark.slow), "runs/ENV/DATE"])
 def test_a_run_of_an_own_environment_is_used_from_another_folder(tmp_path: Path, out: str) -> None:
     """Its module is found above the run's folder, and imported only if it is trusted."""
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
