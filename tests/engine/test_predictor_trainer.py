@@ -96,7 +96,7 @@ def test_rollouts_that_are_used_again_teach_the_same(
 def test_values_of_any_scale_are_learned(
     make_engine: MakeEngine, wait_until: WaitUntil, kind: type[toys.Wheel], factor: float, trainers: int
 ) -> None:
-    learn = learn_config(scale_returns=True, clip_norm=0.5, normalise_advantages=True)
+    learn = learn_config(scale_returns=True, clip_norm=0.5)
     engine = make_engine(f"toys:{kind.__name__}-v0", learn, agents=8, trainers=trainers)
     values = learned_values(engine, wait_until, updates=1000, states=5)
     assert [value / factor for value in values] == pytest.approx(toys.Wheel.values(0.8), abs=0.1)
