@@ -38,6 +38,10 @@ from ga3c.metrics.stats import Gauges, Stats
 CPU = torch.device("cpu")
 sys.path.insert(0, str(Path(__file__).parent))  # so that this process and its workers find `toys`
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell in the background starts programs that ignore Ctrl-C, and so would the runs that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():

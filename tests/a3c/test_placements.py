@@ -371,7 +371,7 @@ def test_one_gpu_process_loses_nothing(tmp_path: Path, wait_until: Callable[...,
 @pytest.mark.parametrize("system", ["a3c-threads", *GPU_SYSTEMS])
 def test_a_gpu_run_survives_a_kill_stops_in_order_and_goes_on(tmp_path: Path, system: str) -> None:
     folder, processes = tmp_path / "run", system != "a3c-threads"
-    words = ("--system", system, "--device", "cuda", "--agents", 2, "--ui", "plain", "--out", folder)
+    words = ("--system", system, "--device", "cuda", "--agents", 2, "--rollout", 5, "--ui", "plain", "--out", folder)
 
     def playing(beyond: int) -> bool:
         return {row["agent"] for row in runs.rows(folder, "episodes.csv")[beyond:]} == {"0", "1"}
