@@ -119,6 +119,8 @@ class Side:
             )
             for n, lane in enumerate(self.lanes)
         ]
+        for stage in (self.trainer, *self.predictors):
+            stage.prepare()
 
     def predict(self, requests: list[Request], number: int = 0) -> None:
         with torch.inference_mode(), self.lanes[number].active():

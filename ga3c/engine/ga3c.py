@@ -148,7 +148,7 @@ class Ga3c:
         return Lane(self._where, lane_seed(self._seed, number), urgent=urgent, fuses=self._config.engine.fuse)
 
     @property
-    def _threads(self) -> list[threading.Thread]:
+    def _stages(self) -> list[Predictor | Trainer]:
         return [*self.predictors, *self.trainers]
 
     @property
@@ -156,11 +156,14 @@ class Ga3c:
         return self.pool.slots.rings
 
     def start(self) -> None:
+        """The agents make their environments while the threads capture their graphs: each takes seconds."""
         with self._changing:
             self.pool.start()
+            for stage in self._stages:
+                stage.prepare()
             self._started = True
             try:
-                for thread in self._threads:
+                for thread in self._stages:
                     thread.start()
             except RuntimeError as error:
                 raise RunFailed(
@@ -202,9 +205,10 @@ class Ga3c:
             if self._trainer_seats.set(setting.trainers):
                 self.training_queue.nudge()
 
-    def _start_if_running(self, thread: threading.Thread) -> None:
+    def _start_if_running(self, stage: Predictor | Trainer) -> None:
         if self._started:
-            thread.start()
+            stage.prepare()
+            stage.start()
 
     # -- supervision --------------------------------------------------------------------------------------------------
 
@@ -258,11 +262,11 @@ class Ga3c:
     def _join(self) -> list[str]:
         """Waits for the threads, and returns the names of those that have not ended in time."""
         began = time.monotonic()
-        for thread in self._threads:
+        for thread in self._stages:
             while thread.is_alive():
                 thread.join(0.05)
                 if time.monotonic() - began > (_HURRIED_SECONDS if self._hurried else _JOIN_SECONDS):
-                    return [thread.name for thread in self._threads if thread.is_alive()]
+                    return [thread.name for thread in self._stages if thread.is_alive()]
         return []
 
     def hurry(self) -> None:

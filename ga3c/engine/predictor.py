@@ -61,6 +61,9 @@ class Predictor(Stage[Request]):
         self._actions = self._host_actions.numpy()
         self._times = PredictionTimes(self._track, lane, stats, pool.slots)
         self._agents_of = [np.arange(group.start, group.stop) for group in pool.groups]
+        self._graphs: dict[int, Callable[[], None]] = {}
+
+    def prepare(self) -> None:
         self._graphs = self._capture()
 
     def run(self) -> None:

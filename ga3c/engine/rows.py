@@ -191,9 +191,10 @@ class RowTables:
         self._device = torch.zeros(_NUMBERS * most_agents, dtype=torch.int64, device=lane.device)
         self._tables: dict[int, RowTable] = {}
         self._sizes: list[int] = []
-        """The sizes that batches are padded to: powers of two, where the lane captures graphs."""
+        """The sizes that batches are padded to: powers of two, where the lane captures graphs. On a GPU a smaller batch
+        than 32 takes as long as one of 32, and each size takes time to capture."""
         if lane.captures:
-            self._sizes = [2**k for k in range(2, 20) if 2**k < most_agents] + [most_agents]
+            self._sizes = [2**k for k in range(5, 20) if 2**k < most_agents] + [most_agents]
 
     def __iter__(self) -> Iterator[RowTable]:
         """The tables to capture graphs for."""

@@ -36,6 +36,9 @@ class Stage(threading.Thread, ABC, Generic[Item]):
     def work(self, batch: Sequence[Item], waited: int) -> None:
         """Processes one batch, for which the stage waited `waited` nanoseconds."""
 
+    def prepare(self) -> None:
+        """Captures what the stage launches. It is called once, before `start`."""
+
     def rest(self) -> None:
         """Called when the stage has given up its seat, before it waits for another."""
 

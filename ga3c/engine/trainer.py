@@ -50,7 +50,7 @@ class Trainer(Stage[int]):
         seats: Seats | None = None,
         late: bool = False,
     ) -> None:
-        """`late` says that other trainers are at work already. Without `seats` the trainer never rests."""
+        """`late` says that other trainers will be at work when this one prepares. Without `seats` it never rests."""
         super().__init__("trainer", number, lane, stats, seats)
         self._queue = queue
         self._store = store
@@ -75,7 +75,11 @@ class Trainer(Stage[int]):
         self._rows, self._read = self._host_table.numpy(), self._host_reports.numpy()
         self._loss = lane.fuse(self._loss_of)
         self._apply = lane.fuse(self._clip_and_step)
-        self._graphs = self._capture(late)
+        self._late = late
+        self._graphs: dict[int, Callable[[], None]] = {}
+
+    def prepare(self) -> None:
+        self._graphs = self._capture(self._late)
 
     @property
     def kept(self) -> int:

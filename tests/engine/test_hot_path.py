@@ -111,6 +111,8 @@ class Plant:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.predictor, self.trainer = server.system.predictors[0], server.system.trainers[0]
+        for stage in (self.predictor, self.trainer):
+            stage.prepare()
         self.host_of_predictor = [self.predictor._host_actions, self.predictor._tables.host]
         self.host_of_trainer = [self.trainer._host_reports, self.trainer._host_table]
         self.num_predictions = 0

@@ -51,6 +51,7 @@ class Workshop:
             0, queue=self.queue, store=self.store, model=self.model, lane=lane, stats=self.stats, config=learn,
             rates=rates,
         )  # fmt: skip
+        self.trainer.prepare()
         self.fed: list[list[int]] = []
         """Batches of new rollouts, in order."""
         self.launches: list[int] = []
