@@ -6,6 +6,7 @@ from ga3c.config.names import by_name, changed, setting_names, validated
 from ga3c.config.sections import (
     DETERMINISTIC,
     GPU_SYSTEMS,
+    ActionBounds,
     Config,
     Correction,
     DeviceName,
@@ -28,6 +29,7 @@ from ga3c.config.toml import UnknownSetting, check_env_args, differences, from_t
 __all__ = [
     "DETERMINISTIC",
     "GPU_SYSTEMS",
+    "ActionBounds",
     "Config",
     "Correction",
     "DeviceName",

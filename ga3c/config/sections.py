@@ -14,6 +14,9 @@ def require(ok: bool, flag: str, value: object, wanted: str) -> None:
         raise UserError(f"--{flag.replace('_', '-')} is {value}, but must be {wanted}.")
 
 
+ActionBounds = Literal["clip", "tanh"]
+
+
 @dataclass(frozen=True)
 class EnvConfig:
     """The environment, and how the agent sees it."""
@@ -34,6 +37,9 @@ class EnvConfig:
     """Treat a lost life as the end of an episode in learning (Atari); scores are over whole episodes."""
     max_frames: int = 108_000
     """Emulator frames after which an episode is truncated (Atari; 108,000 are 30 minutes)."""
+    action_bounds: ActionBounds = "clip"
+    """How continuous actions get into their bounds: clipped on the way to the environment (clip), or drawn from a
+    Gaussian that tanh squashes (tanh)."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from ga3c.config import LearnConfig
 from ga3c.engine.rows import Index
+from ga3c.envs.spec import EnvSpec
+from ga3c.errors import UserError
 from ga3c.nets.heads import Head
 
 LONGEST = 128
@@ -41,9 +43,14 @@ class Explorer:
 
     An agent has at most one request under way, so only one predictor at a time changes its entries."""
 
-    def __init__(self, config: LearnConfig, agents: int, num_actions: int) -> None:
+    def __init__(self, config: LearnConfig, agents: int, spec: EnvSpec) -> None:
+        if spec.action.kind != "discrete":
+            raise UserError(
+                f"--explore-after is {config.explore_after}, but agents explore only Discrete actions, and an action "
+                f"of {spec.id} is {spec.action}; use 0."
+            )
         self._after, self._rate = config.explore_after, config.explore_rate
-        self._num_actions = num_actions
+        self._num_actions = spec.action.num
         self._since = np.zeros(agents, np.int64)
         self._left = np.zeros(agents, np.int64)
         self._repeated = np.zeros(agents, np.int64)

@@ -83,7 +83,7 @@ class Ga3c:
         self.store = ExperienceStore(
             spec, engine.room, learn.rollout, self._spare_blocks(), learn.discount, where, network.state_size
         )
-        self._explorer = Explorer(learn, engine.room, spec.action.num) if learn.explore_after else None
+        self._explorer = Explorer(learn, engine.room, spec) if learn.explore_after else None
         self._cores = CoreMeter()
         self.stats = Stats(spec.frames_per_step, config.progress, self._gauges)
         if engine.account:

@@ -42,7 +42,9 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mappin
             )
     kwargs = {**(found.atari or {}), **args}
     if kwargs.get("continuous"):
-        raise UserError(f"{env_id} has continuous actions, but only Discrete actions can be learned.")
+        raise UserError(
+            f"{env_id} is asked for with continuous actions, but Atari games are played with their discrete ones."
+        )
     return atari.describe(env_id, atari.game_of(kwargs), config, raw_screens, args)
 
 
@@ -92,5 +94,5 @@ def make(
         game = atari.game_of({**registered.kwargs, **args})
         environment = atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
     else:
-        environment = gym.GymEnvironment(env_id, registered, seed, args, render)
+        environment = gym.GymEnvironment(env_id, registered, config, seed, args, render)
     return guard.Guarded(env_id, environment) if guarded else environment

@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+_SPACES = ("observation_space", "action_space")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -16,21 +18,19 @@ class Description:
 
     observation_space: spaces.Space[Any]
     """Of the kinds that Gymnasium has for fixed numbers of values."""
-    num_actions: int
-    first_action: int
-    """The environment's number of the first action."""
+    action_space: spaces.Space[Any]
     frame_rate: float
     """Pictures per second."""
     notes: tuple[str, ...] = ()
     """What seems doubtful about it: sentences for people."""
 
     def to_json(self) -> str:
-        return json.dumps(vars(self) | {"observation_space": _plain(self.observation_space)})
+        return json.dumps(vars(self) | {name: _plain(getattr(self, name)) for name in _SPACES})
 
     @staticmethod
     def from_json(text: str) -> "Description":
         values: dict[str, Any] = json.loads(text)
-        values["observation_space"] = _space(values["observation_space"])
+        values |= {name: _space(values[name]) for name in _SPACES}
         values["notes"] = tuple(values["notes"])
         return Description(**values)
 

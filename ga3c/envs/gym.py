@@ -1,4 +1,4 @@
-"""Any other Gymnasium environment with discrete actions, observed as a picture or as a vector."""
+"""Any other Gymnasium environment, observed as a picture or as a vector."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ga3c.config import EnvConfig
+from ga3c.envs.action_space import action_of
+from ga3c.envs.actions import reader
 from ga3c.envs.catalog import Registered
 from ga3c.envs.description import Description
 from ga3c.envs.layout import ByteRange, Layout
-from ga3c.envs.spec import Action, ActionSpec, EnvSpec, Frame, Transition
+from ga3c.envs.spec import Action, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
 SMALLEST_PICTURE = 36
@@ -36,13 +38,11 @@ def described(env_id: str, env: gymnasium.Env[Any, Any]) -> Description:
     """What an environment tells of itself; a UserError says why it cannot be trained on."""
     observations, actions = (_space(env_id, env, name) for name in ("observation_space", "action_space"))
     layout_of(env_id, observations)
-    if not isinstance(actions, spaces.Discrete):
-        raise UserError(f"{env_id} has the action space {actions}, but only Discrete actions are supported.")
+    action_of(env_id, actions, EnvConfig())
     note = _network_note(env_id, observations)
     return Description(
         observation_space=observations,
-        num_actions=int(actions.n),
-        first_action=int(actions.start),
+        action_space=actions,
         frame_rate=float((env.metadata or {}).get("render_fps") or DEFAULT_FPS),
         notes=(note,) if note else (),
     )
@@ -57,7 +57,7 @@ def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: 
         source="gym",
         layout=layout,
         stack=config.stack if layout.is_picture else 1,
-        action=ActionSpec.discrete(description.num_actions, description.first_action),
+        action=action_of(env_id, description.action_space, config),
         frames_per_step=1,
         frame_rate=description.frame_rate,
         notes=description.notes,
@@ -101,11 +101,17 @@ class GymEnvironment:
     """One environment, with its observations packed into frames."""
 
     def __init__(
-        self, env_id: str, registered: Registered, seed: int, env_args: Mapping[str, Any], render: bool
+        self,
+        env_id: str,
+        registered: Registered,
+        config: EnvConfig,
+        seed: int,
+        env_args: Mapping[str, Any],
+        render: bool,
     ) -> None:
         self._env = construct(env_id, registered, env_args, render=render)
         self._write = Packer(env_id, self._env.observation_space)
-        self._first_action = int(getattr(self._env.action_space, "start", 0))
+        self._read_action = reader(action_of(env_id, self._env.action_space, config))
         self._seed: int | None = seed
 
     def reset(self, out: Frame) -> None:
@@ -115,7 +121,7 @@ class GymEnvironment:
         self._write(observation, out)
 
     def step(self, action: Action, out: Frame) -> Transition:
-        observation, reward, terminated, truncated, _ = self._env.step(self._first_action + int(action))
+        observation, reward, terminated, truncated, _ = self._env.step(self._read_action(action))
         self._write(observation, out)
         return Transition(float(reward), bool(terminated), bool(truncated), False)
 

@@ -7,35 +7,68 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ga3c.config import ActionBounds
 from ga3c.envs.layout import Dtype, Layout
 
 Frame = NDArray[Any]
 Action = NDArray[Any]
 """One row, of the shape and dtype of the `ActionSpec`. Rows of shape () are arrays without dimensions or scalars."""
 
+_UNBOUNDED = 1e30
+"""ActionBounds beyond it are none: the range between two of them may not be a finite number."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ActionSpec:
-    """What an action is: one row of numbers, which the environment turns into what it needs."""
+    """What an action is: one row of numbers. `envs/actions.py` turns a row into what the environment takes."""
 
-    kind: Literal["discrete"]
+    kind: Literal["discrete", "box"]
     """Which head of the network chooses it."""
     shape: tuple[int, ...]
     """Of one row; () for a single number."""
     dtype: Literal["int64", "float32"]
-    num: int
-    """How many actions a `discrete` one is chosen from."""
-    start: int = 0
+    nums: tuple[int, ...] = ()
+    """How many actions each choice of a `discrete` one is from."""
+    starts: tuple[int, ...] = ()
     """The environment's number of the first of them."""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """The bounds of each number of a `box`."""
+    bounds: ActionBounds = "clip"
+    """How the numbers of a `box` get into their bounds."""
+    env_shape: tuple[int, ...] = ()
+    env_dtype: str = "int64"
+    """Of the array that the environment takes."""
 
     @staticmethod
     def discrete(num: int, start: int = 0) -> "ActionSpec":
         """One of `num` actions, 0 to num - 1, which the environment counts from `start`."""
-        return ActionSpec(kind="discrete", shape=(), dtype="int64", num=num, start=start)
+        return ActionSpec(kind="discrete", shape=(), dtype="int64", nums=(num,), starts=(start,))
 
-    def for_environment(self, rows: Action) -> Action:
-        """Rows of actions as the environment takes them."""
-        return rows + self.start
+    @staticmethod
+    def box(low: NDArray[Any], high: NDArray[Any], bounds: ActionBounds = "clip") -> "ActionSpec":
+        """An array of real numbers with the shape and dtype of its bounds. A row is flat."""
+        return ActionSpec(
+            kind="box", shape=(low.size,), dtype="float32", low=tuple(low.ravel().tolist()),
+            high=tuple(high.ravel().tolist()), bounds=bounds, env_shape=low.shape, env_dtype=str(low.dtype),
+        )  # fmt: skip
+
+    @property
+    def num(self) -> int:
+        """How many actions a `discrete` one is chosen from."""
+        (num,) = self.nums
+        return num
+
+    @property
+    def bounded(self) -> tuple[bool, ...]:
+        """Which numbers of a `box` have two bounds: a row has them in units of half their range."""
+        return tuple(max(abs(low), abs(high)) < _UNBOUNDED for low, high in zip(self.low, self.high, strict=True))
+
+    def __str__(self) -> str:
+        """In a few words."""
+        if self.kind == "discrete":
+            return f"one of {self.num} actions"
+        return "1 real number" if self.shape == (1,) else f"{self.shape[0]} real numbers"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,7 +69,8 @@ class _Trial:
 
     def step(self) -> bool:
         """Whether the episode is over."""
-        action = int(self._env.action_space.sample())
+        space = self._env.action_space
+        action = int(space.sample()) if isinstance(space, spaces.Discrete) else space.sample()
         given: Any = self._call("step", lambda: self._env.step(action))
         if not (isinstance(given, tuple) and len(given) == 5):
             raise UserError(f"{self._env_id}: step returned {_brief(given)}; {_STEPS}.")

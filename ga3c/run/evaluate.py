@@ -179,7 +179,9 @@ def describe_protocol(trained: Trained, seed: int) -> dict[str, Any]:
     """How the episodes were played. Scores are comparable only if all of this is the same."""
     env, spec = trained.config.env, trained.spec
     name = protocols.name(env, spec.source == "atari")
-    common = {"name": name, "source": spec.source, "num_actions": spec.action.num, "seed": seed}
+    action = spec.action
+    actions = {"num_actions": action.num} if action.kind == "discrete" else {"actions": str(action)}
+    common = {"name": name, "source": spec.source, **actions, "seed": seed}
     if spec.source != "atari":
         return common
     return common | {

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ga3c.envs import stacking
+from ga3c.envs.actions import read_all
 from ga3c.errors import UserError
 from ga3c.run.trained import ActionChoice, Trained, Which, load
 
@@ -63,7 +64,7 @@ class Policy:
             actions, state = self._decide(state)
         else:
             actions, state = self.act_on_frames(frames, state, first)
-        chosen = self.trained.spec.action.for_environment(actions)
+        chosen = read_all(self.trained.spec.action, actions)
         return (chosen[0] if single else chosen), state
 
     def act_on_frames(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from specs import vector_spec
 from torch import Tensor
 
 import ga3c
@@ -17,6 +18,7 @@ from ga3c.nets.heads import make_head
 
 pytestmark = pytest.mark.timeout(120)
 POLICY = torch.tensor([0.7, 0.2, 0.1])
+SPEC = vector_spec(1, action=ActionSpec.discrete(len(POLICY)))
 
 
 class Players:
@@ -24,8 +26,8 @@ class Players:
 
     def __init__(self, count: int, after: int = 5, rate: float = 0.25) -> None:
         self._count = count
-        self._explorer = Explorer(LearnConfig(explore_after=after, explore_rate=rate), count, len(POLICY))
-        self._head = make_head(4, ActionSpec.discrete(len(POLICY)))
+        self._explorer = Explorer(LearnConfig(explore_after=after, explore_rate=rate), count, SPEC)
+        self._head = make_head(4, SPEC.action)
         self._random = np.random.default_rng(1)
         self.way = np.zeros(count, np.int64)
 
@@ -116,3 +118,9 @@ def test_a_far_reward_is_found_by_exploring(tmp_path: Path, after: int, crosses:
     )  # fmt: skip
     assert run.score is not None
     assert (run.score > 0.8) if crosses else (run.score < 0.1)
+
+
+def test_actions_that_are_not_one_choice_cannot_be_explored() -> None:
+    spec = vector_spec(1, action=ActionSpec.box(-np.ones(2), np.ones(2)))
+    with pytest.raises(UserError, match=r"--explore-after is 9, but .* an action of toy is 2 real numbers; use 0"):
+        Explorer(LearnConfig(explore_after=9), 1, spec)

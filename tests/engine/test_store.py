@@ -403,7 +403,7 @@ def test_no_block_is_written_while_a_trainer_reads_it(
 
 
 def test_actions_are_rows_of_the_environments_shape() -> None:
-    action = ActionSpec(kind="discrete", shape=(2,), dtype="float32", num=0)
+    action = ActionSpec.box(-np.ones(2), np.ones(2))
     store = ExperienceStore(vector_spec(3, action=action), 2, 3, 1, DISCOUNT, CPU)
     table = store.tables(Lane(CPU, 0), 2).fitting(2)
     table.fill(store.place(np.arange(2), np.full(2, FIRST, np.uint8)), np.zeros(2, np.float32))

@@ -275,10 +275,17 @@ def test_observations_too_large() -> None:
         described(env_id)
 
 
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(2)])
-def test_unsupported_actions(space: spaces.Space[Any]) -> None:
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (spaces.Text(3), "actions of the space Text, but only"),
+        (spaces.Box(0, 9, (2,), np.int64), "Box with the dtype int64; choices of whole numbers must be Discrete"),
+        (spaces.Box(-1, 1, (0,)), r"Box with the shape \[0\], which has nothing"),
+    ],
+)
+def test_unsupported_actions(space: spaces.Space[Any], told: str) -> None:
     env_id = register("Ga3cAct", observation_space=spaces.Box(0, 1, (1,)), action_space=space)
-    with pytest.raises(UserError, match=f"action space {type(space).__name__}.*only Discrete"):
+    with pytest.raises(UserError, match=f"^Ga3cAct-v0 has .*{told}"):
         described(env_id)
 
 

@@ -19,6 +19,7 @@ from ga3c import envs
 from ga3c.config import EnvConfig
 from ga3c.envs import examination, own
 from ga3c.envs.description import Description
+from ga3c.envs.spec import ActionSpec
 from ga3c.errors import UserError
 from ga3c.metrics.sinks.events import read_events
 
@@ -134,7 +135,7 @@ def test_an_environment_is_described_without_its_module_being_imported_here(modu
     for env_id in ("examined_env:Good", "examined_env:ExaminedGood-v0"):
         spec = envs.describe(env_id, CONFIG, raw_screens=False)
         assert (spec.id, spec.source, spec.frame_shape, spec.frame_rate) == (env_id, "gym", (3,), 7.0)
-        assert (spec.action.num, spec.action.start, spec.notes) == (2, 5, ())
+        assert (spec.action, spec.notes) == (ActionSpec.discrete(2, start=5), ())
     assert "examined_env" not in sys.modules
     assert not envs.is_atari("examined_env:Good")
 
@@ -277,7 +278,9 @@ class Local(gymnasium.Env[Any, Any]):
 
 def test_spaces_travel_as_they_are() -> None:
     for space in (Local.observation_space, spaces.Box(0, 255, (84, 84, 3), np.uint8), spaces.Box(-1, 1, ())):
-        told = Description(observation_space=space, num_actions=4, first_action=0, frame_rate=30.0, notes=("a",))
+        told = Description(
+            observation_space=space, action_space=spaces.Discrete(4, start=2), frame_rate=30.0, notes=("a",)
+        )
         again = Description.from_json(told.to_json())
         assert again == told
         sample = space.sample()
