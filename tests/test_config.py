@@ -175,6 +175,13 @@ def test_a_configuration_that_lacks_settings_is_refused(text: str, said: str) ->
     assert said in str(caught.value)
 
 
+def test_a_configuration_of_an_older_version_means_what_it_meant() -> None:
+    text = to_toml(Config())
+    without = "".join(line for line in text.splitlines(True) if not line.startswith("normalise_observations"))
+    assert without != text
+    assert not from_toml(without).net.normalise_observations
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [

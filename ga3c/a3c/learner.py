@@ -72,7 +72,7 @@ class Learner:
         self._decided: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * steps
         """The policy's parameters [1, A] and the value [1] of each step, with their autograd graph."""
         self._change = torch.empty(0)
-        """The gradient and the moments of the targets, as `Placement.apply` takes them."""
+        """The gradient and the moments of targets and observations, as `Placement.apply` takes them."""
         self._states = [self._network.first_state(1)] * (steps + 1)
         """The state of a recurrent network before each step and after the last, with its autograd graph."""
         self._keeps = Mirror(lane, steps + 1, dtype=torch.float32)
@@ -200,7 +200,9 @@ class Learner:
         if first is not None and last is not None:
             first.copy_(last.detach())  # the next rollout goes on from it
         norm = clip_by_global_norm_([gradient], self._config.clip_norm)
-        self._change = torch.cat((gradient, loss.moments)) if self._config.scale_returns else gradient
+        observed = self._network.unpack.moments(self._observations[:-1, 0], self._numbers.device[:-1, 2])
+        moments = torch.cat((loss.moments, observed))
+        self._change = torch.cat((gradient, moments)) if len(moments) else gradient
         loss.measure(norm, out=self._measured.device)
         self._measured.down()
 

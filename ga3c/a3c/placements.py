@@ -25,7 +25,8 @@ class Placement(ABC):
     network: Network
     """The learner's own, on the lane's device. The addresses of its weights never change."""
     returns: Tensor
-    """The learner's own statistics of returns, [3] or [0], in the same way."""
+    """The learner's own statistics of returns, [3] or [0], in the same way. The network has those of
+    observations."""
 
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         self.model = model
@@ -36,14 +37,14 @@ class Placement(ABC):
 
     @abstractmethod
     def fetch(self) -> None:
-        """Copies the shared weights into the learner's network, and the statistics of returns, in the order of the
-        lane."""
+        """Copies the shared weights and statistics of observations into the learner's network, and the statistics of
+        returns, in the order of the lane."""
 
     @abstractmethod
     def apply(self, change: Tensor, learning_rate: float) -> None:
         """Steps the optimiser on the shared weights and statistics, without a lock. The lane may still be computing
-        `change`: a gradient [P], which is overwritten, and the moments of the targets, [3] or [0]. On return every
-        learner sees the update, and the lane has finished."""
+        `change`: a gradient [P], which is overwritten, and the moments that `Model.step` takes. On return every learner
+        sees the update, and the lane has finished."""
 
     def close(self) -> None:
         """Finishes the lane and unlocks the memory."""
@@ -69,6 +70,7 @@ class Beside(Placement):
     def fetch(self) -> None:
         self._weights.copy_(self.model.weights)
         self.returns.copy_(self.model.returns)
+        self.network.unpack.statistics.copy_(self.model.observed)
 
     def apply(self, change: Tensor, learning_rate: float) -> None:
         self._update(self.model, change, learning_rate)
@@ -82,11 +84,13 @@ class GradientsHome(Placement):
     def __init__(self, model: SharedModel, lane: Lane) -> None:
         super().__init__(model, lane)
         self.network, self._weights, self.returns = model.local(lane.device)
-        self._change = lane.host_buffer(len(self._weights) + len(self.returns), dtype=torch.float32)
+        size = len(self._weights) + len(self.returns) + model.observed.numel()
+        self._change = lane.host_buffer(size, dtype=torch.float32)
 
     def fetch(self) -> None:
         self._weights.copy_(self.model.weights, non_blocking=True)
         self.returns.copy_(self.model.returns, non_blocking=True)
+        self.network.unpack.statistics.copy_(self.model.observed, non_blocking=True)
 
     def apply(self, change: Tensor, learning_rate: float) -> None:
         self._change.copy_(change, non_blocking=True)

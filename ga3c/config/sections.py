@@ -78,6 +78,9 @@ class NetConfig:
     """Factor for the channels of impala, which are 16, 32 and 32 at width 1."""
     separate_value: bool = False
     """Give the value a torso of its own, so that its error does not shape the features of the policy."""
+    normalise_observations: bool = False
+    """Normalise observed floats by their running mean and standard deviation, clipped to [-10, 10]. Bytes, one-hot
+    numbers and pictures stay as they are."""
 
     def __post_init__(self) -> None:
         require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")

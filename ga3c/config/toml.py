@@ -34,13 +34,18 @@ def write_toml(values: Mapping[str, Any]) -> str:
     return "\n\n".join([*(["\n".join(head)] if head else []), *tables]) + "\n"
 
 
+_LATER: Mapping[str, Mapping[str, Any]] = {"net": {"normalise_observations": False}}
+"""Settings by table that configurations before version 0.4 lack, with the values that describe what was done then."""
+
+
 class UnknownSetting(UserError):
     """A configuration with a setting that this version does not have. Another version wrote it, or a person."""
 
 
 def from_toml(text: str, source: str = "config.toml") -> Config:
     """The inverse of `to_toml`. Whatever is not exactly a configuration is a UserError: one that lacks settings is
-    damaged, and defaults in their place would make another run of it. `source` names the text in errors."""
+    damaged, and defaults in their place would make another run of it. Only settings that came later may be missing.
+    `source` names the text in errors."""
     try:
         config: Config = _build(Config, tomllib.loads(text), "")
         check_env_args(config.env_args)
@@ -58,6 +63,7 @@ def _build(cls: type, values: Any, table: str) -> Any:
     for name in values:
         if name not in known:
             raise UnknownSetting(f"holds {name!r}, which this version of ga3c does not know.")
+    values = {**_LATER.get(table, {}), **values}
     missing = [name for name in known if name not in values]
     if missing:
         raise ValueError(_lacks(cls, missing, table))

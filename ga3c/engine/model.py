@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ga3c.config import LearnConfig
 from ga3c.learn import scaling
 from ga3c.learn.optimisers import make_optimiser
+from ga3c.nets import normalisation
 from ga3c.nets.network import Network
 
 LARGE = 1_000_000
@@ -17,16 +18,21 @@ LARGE = 1_000_000
 
 _RETURNS = "returns.statistics"
 """The name of the statistics of returns in a state."""
+_OBSERVED = "observations.statistics"
+"""The name of the statistics of observations in a state."""
 
 
 class Model:
-    """The shared weights, the shared statistics of the optimiser and of returns, and the count of updates."""
+    """The shared weights, the shared statistics of the optimiser, of returns and of observations, and the count of
+    updates."""
 
     def __init__(self, network: Network, learn: LearnConfig, device: torch.device) -> None:
         self.device = device
         self.network = network.to(device)
         self.weights = torch.cat([_in_memory_order(p.detach()).flatten() for p in self.network.parameters()])
-        _point_at(self.network, self.weights)
+        self.observed = self.network.unpack.statistics
+        """The statistics of observations, [3, D]; [0] where they are not normalised."""
+        self._connect(self.network)
         self.optimiser = make_optimiser(learn, self.weights)
         self.returns = scaling.empty_statistics(device) if learn.scale_returns else torch.empty(0, device=device)
         """The statistics of returns, [3]; [0] where returns are not scaled."""
@@ -47,8 +53,8 @@ class Model:
             self._version += count
 
     def step(self, pieces: Sequence[Tensor], moments: Tensor, learning_rate: Tensor) -> None:
-        """Updates the shared weights by a gradient [P] in pieces, and the statistics of returns by a batch's moments,
-        [3] or [0]."""
+        """Updates the shared weights by a gradient [P] in pieces, and the statistics by a batch's moments: those of
+        returns, [3] or [0], and after them those of observations, which are left out where they were counted before."""
         self.update(pieces, moments, learning_rate)
         if self._bf16_weights is not None:
             self._bf16_weights.copy_(self.weights)
@@ -56,15 +62,18 @@ class Model:
     def update(self, pieces: Sequence[Tensor], moments: Tensor, learning_rate: Tensor) -> None:
         """As `step`, for a model that nobody predicts with."""
         self.optimiser.step(pieces, learning_rate)
-        if len(self.returns):
-            scaling.update_(self.returns, moments, self.weights[self._value])
+        of_returns, of_observations = moments[: len(self.returns)], moments[len(self.returns) :]
+        if len(of_returns):
+            scaling.update_(self.returns, of_returns, self.weights[self._value])
+        if len(of_observations):
+            normalisation.update_(self.observed, of_observations.view_as(self.observed))
 
     def rehearsal_copy(self) -> "Model":
         """A model that takes the same steps on weights and statistics of its own, for runs before a capture."""
         other = copy.copy(self)
         other.weights = self.weights.clone()
         other.optimiser = copy.deepcopy(self.optimiser)  # with weights of its own
-        other.returns = self.returns.clone()
+        other.returns, other.observed = self.returns.clone(), self.observed.clone()
         other._bf16_weights = None if self._bf16_weights is None else self._bf16_weights.clone()
         return other
 
@@ -79,12 +88,17 @@ class Model:
     def learner(self) -> Network:
         """A network over the shared weights, for losses and their gradients."""
         network = copy.deepcopy(self.network)
-        _point_at(network, self.weights)
+        self._connect(network)
         return network
 
+    def _connect(self, network: Network) -> None:
+        """Makes a network read the shared weights and the shared statistics of observations."""
+        _point_at(network, self.weights)
+        network.unpack.statistics = self.observed
+
     def local(self, device: torch.device) -> tuple[Network, Tensor, Tensor]:
-        """A network over weights of its own on `device`, these weights, [P], to copy the shared ones to, and statistics
-        of returns for the same."""
+        """A network over weights and statistics of observations of its own on `device`, these weights, [P], to copy the
+        shared ones to, and statistics of returns for the same."""
         weights, returns = (tensor.to(device, copy=True) for tensor in (self.weights, self.returns))
         network = copy.deepcopy(self.network).to(device)
         _point_at(network, weights)
@@ -104,12 +118,12 @@ class Model:
     def use(self, memory: Tensor) -> None:
         """Replaces weights and statistics by those that another model moved to `memory` [size]. Networks from before
         the call keep the old weights."""
-        self.weights, self.returns, *statistics = self._parts(memory)
-        _point_at(self.network, self.weights)
+        self.weights, self.returns, self.observed, *statistics = self._parts(memory)
+        self._connect(self.network)
         self.optimiser.use(self.weights, dict(zip(self.optimiser.state(), statistics, strict=True)))
 
     def _tensors(self) -> list[Tensor]:
-        return [self.weights, self.returns, *self.optimiser.state().values()]
+        return [self.weights, self.returns, self.observed, *self.optimiser.state().values()]
 
     def _parts(self, memory: Tensor) -> list[Tensor]:
         """The part of `memory` for each of the tensors."""
@@ -125,6 +139,8 @@ class Model:
         tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
         if len(self.returns):
             tensors[_RETURNS] = self.returns
+        if len(self.observed):
+            tensors[_OBSERVED] = self.observed
         return {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
 
     def load(self, tensors: dict[str, Tensor], version: int) -> None:
@@ -139,10 +155,10 @@ class Model:
         self._version = version
 
     def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Takes the weights from a `state`, with or without the statistics, for a model that only predicts. Wrong names
-        or shapes of weights raise a ValueError and change nothing."""
+        """Takes the weights and the statistics of observations from a `state`, with or without the other statistics,
+        for a model that only predicts. Wrong names or shapes raise a ValueError and change nothing."""
         weights = {name: value for name, value in tensors.items() if not name.startswith(("optimiser.", _RETURNS))}
-        expected = {f"network.{name}": p.detach() for name, p in self.network.named_parameters()}
+        expected = {name: value for name, value in self.state().items() if name.startswith(("network.", _OBSERVED))}
         self._check(weights, expected, "network")
         self._copy_weights(weights)
         self._synchronise()
@@ -159,6 +175,8 @@ class Model:
     def _copy_weights(self, tensors: dict[str, Tensor]) -> None:
         for name, parameter in self.network.named_parameters():
             parameter.copy_(tensors[f"network.{name}"])
+        if len(self.observed):
+            self.observed.copy_(tensors[_OBSERVED])
         if self._bf16_weights is not None:
             self._bf16_weights.copy_(self.weights)
 

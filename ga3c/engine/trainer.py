@@ -160,15 +160,17 @@ class Trainer(Stage[int]):
         """One update, from the indices of its rollouts to the changed weights."""
         row = self._table[number]
         learning_rate, entropy_weight = row[-2:].view(torch.float64).float().unbind()
-        loss = self._loss(row[:-2], entropy_weight)
+        # The first of each batch's updates uses new rollouts; the others would count them again.
+        loss = self._loss(row[:-2], entropy_weight, number % self._config.reuse == 0)
         norm = self._apply(self._gradient(loss.total), loss.moments, learning_rate)
         loss.measure(norm, out=self._reports[number])
 
-    def _loss_of(self, blocks: Tensor, entropy_weight: Tensor) -> Loss:
-        """The loss of the rollouts in some blocks [B]."""
+    def _loss_of(self, blocks: Tensor, entropy_weight: Tensor, new: bool) -> Loss:
+        """The loss of the rollouts in some blocks [B]. Its moments are those that `Model.step` takes: of the targets
+        and, where the rollouts are `new`, of the observations."""
         batch = self._gather(blocks)
         parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
-        return rollout_loss(
+        loss = rollout_loss(
             self._network.head,
             parameters[:, :-1],
             values[:, :-1],
@@ -178,6 +180,11 @@ class Trainer(Stage[int]):
             config=self._config,
             statistics=self._model.returns,
         )
+        if not (new and self._network.unpack.normalises):
+            return loss
+        # The last observation is also the first of the agent's next rollout.
+        observed = self._network.unpack.moments(batch.observations[:, :-1].flatten(0, 1), batch.learn.flatten())
+        return loss._replace(moments=torch.cat((loss.moments, observed)))
 
     def _gather(self, blocks: Tensor) -> Rollouts:
         if self._captures:

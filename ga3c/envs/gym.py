@@ -14,7 +14,7 @@ from ga3c.envs.action_space import action_of
 from ga3c.envs.actions import reader
 from ga3c.envs.catalog import Registered
 from ga3c.envs.description import Description
-from ga3c.envs.layout import ByteRange, Layout
+from ga3c.envs.layout import ByteRange, Layout, Range
 from ga3c.envs.spec import Action, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
@@ -176,7 +176,7 @@ def layout_of(env_id: str, space: spaces.Space[Any]) -> Layout:
     size = spaces.flatdim(space)
     if size > LONGEST_VECTOR:
         raise UserError(f"{env_id} has observations of {size} numbers; at most {LONGEST_VECTOR} are supported.")
-    return Layout.vector(size, byte_ranges=tuple(_byte_ranges(space)))
+    return Layout.vector(size, byte_ranges=tuple(_byte_ranges(space)), fixed_ranges=tuple(_fixed_ranges(space)))
 
 
 def _byte_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[ByteRange]:
@@ -187,6 +187,16 @@ def _byte_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[ByteRange
         for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
             yield from _byte_ranges(part, start)
             start += spaces.flatdim(part)
+
+
+def _fixed_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[Range]:
+    """Where the flattened observations of a space are bytes or one-hot."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from _fixed_ranges(part, start)
+            start += spaces.flatdim(part)
+    elif not isinstance(space, spaces.Box) or space.dtype in (np.uint8, np.bool_):
+        yield start, start + spaces.flatdim(space)
 
 
 def _network_note(env_id: str, space: spaces.Space[Any]) -> str | None:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 Dtype = Literal["uint8", "float32"]
 ByteRange = tuple[int, int, int]
 """Where bytes begin and end in a vector, and the largest of them."""
+Range = tuple[int, int]
+"""Where a part of a vector begins and ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class Part:
     byte_ranges: tuple[ByteRange, ...] = ()
     """The numbers of a vector that the environment gives as bytes. They are packed as 0 to 1: of inputs up to 255,
     nearly all units of a layer would saturate."""
+    fixed_ranges: tuple[Range, ...] = ()
+    """The numbers of a vector that `--normalise-observations` leaves as they are: bytes and one-hot numbers."""
 
     def stacked(self, count: int) -> tuple[int, ...]:
         """The shape of `count` successive frames: [count * C, H, W] for a picture, [D] for a vector, of which only one
@@ -61,9 +65,16 @@ class Layout:
         )
 
     @staticmethod
-    def vector(*shape: int, byte_ranges: tuple[ByteRange, ...] = ()) -> "Layout":
+    def vector(*shape: int, byte_ranges: tuple[ByteRange, ...] = (), fixed_ranges: tuple[Range, ...] = ()) -> "Layout":
         """A vector of floats [D]."""
-        part = Part(name="vector", shape=shape, dtype="float32", scaling="none", byte_ranges=byte_ranges)
+        part = Part(
+            name="vector",
+            shape=shape,
+            dtype="float32",
+            scaling="none",
+            byte_ranges=byte_ranges,
+            fixed_ranges=fixed_ranges,
+        )
         return Layout((part,))
 
     @property

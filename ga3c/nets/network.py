@@ -124,7 +124,8 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
     value_torso = _torso(name, spec, config)[0] if config.separate_value else None
     core = Lstm(num_features, LSTM_SIZE) if name.endswith("-lstm") else None
     bf16 = config.precision == "bf16"
-    unpack = Unpack(spec.layout, config.pixels, torch.bfloat16 if bf16 else torch.float32)
+    dtype = torch.bfloat16 if bf16 else torch.float32
+    unpack = Unpack(spec.layout, config.pixels, dtype, config.normalise_observations)
     network = Network(
         unpack=unpack,
         torso=torso,

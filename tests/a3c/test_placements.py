@@ -47,11 +47,14 @@ OPTIMISERS = {
 class Shared:
     """A model that is shared as a system shares it, within this process, and placements of learners around it."""
 
-    def __init__(self, system: SystemName, kind: str, spec: Any, learn: LearnConfig, learners: int) -> None:
+    def __init__(
+        self, system: SystemName, kind: str, spec: Any, learn: LearnConfig, learners: int, normalised: bool = False
+    ) -> None:
         self.system, self.kind, self.spec, self.learn = system, kind, spec, learn
+        self.net = NetConfig(init="orthogonal", normalise_observations=normalised)
         where = placements.home(system, make_lane(kind, 0).device)
         torch.manual_seed(5)
-        self.model = SharedModel(nets.build(spec, NetConfig(init="orthogonal")), learn, where)
+        self.model = SharedModel(nets.build(spec, self.net), learn, where)
         with torch.no_grad():
             self.model.network.head.linear.weight.mul_(100.0)  # so that rounding never decides between two actions
         self._memory = SharedMemory(Board.size(learners, self.model.size))
@@ -62,7 +65,7 @@ class Shared:
         self.placements: list[Placement] = []
 
     def place(self, learner: int) -> Placement:
-        model = SharedModel(nets.build(self.spec, NetConfig(init="orthogonal")), self.learn, self.memory.device)
+        model = SharedModel(nets.build(self.spec, self.net), self.learn, self.memory.device)
         model.attach(self.board, self.memory, learner)
         placed = placements.place(self.system, model, make_lane(self.kind, learner), self.learn)
         self.placements.append(placed)
@@ -90,8 +93,8 @@ class Shared:
 def share() -> Iterator[Callable[..., Shared]]:
     made: list[Shared] = []
 
-    def make(*arguments: Any) -> Shared:
-        made.append(Shared(*arguments))
+    def make(*arguments: Any, **more: Any) -> Shared:
+        made.append(Shared(*arguments, **more))
         return made[-1]
 
     yield make
@@ -168,14 +171,15 @@ def test_all_learners_step_one_model(
     """Three in turn: weights and statistics are those of one optimiser that made all the steps, and fetched whole."""
     learn = learn_config(**OPTIMISERS[optimiser], scale_returns=scaled)
     spec = envs.describe("CartPole-v1", EnvConfig(), raw_screens=False)
-    shared = share(system, kind, spec, learn, 3)
-    alone = Model(nets.build(spec, NetConfig()), learn, CPU)
+    shared = share(system, kind, spec, learn, 3, normalised=scaled)
+    alone = Model(nets.build(spec, shared.net), learn, CPU)
     alone.load(shared.model.state(), 0)
     placed = [shared.place(learner) for learner in range(3)]
     for turn in range(9):
         placement = placed[turn % 3]
         gradient = torch.sin(torch.arange(len(alone.weights)) + float(turn))
-        moments = torch.tensor([3.0 + turn, 20.0 + turn**2, 1.0])[: len(alone.returns)]
+        observed = alone.network.unpack.moments(torch.randn(5, 4) + turn, torch.ones(5))
+        moments = torch.cat((torch.tensor([3.0 + turn, 20.0 + turn**2, 1.0])[: len(alone.returns)], observed))
         with placement.lane.active():
             placement.fetch()
             change = torch.cat((gradient, moments)).to(placement.lane.device, copy=True)
@@ -185,6 +189,7 @@ def test_all_learners_step_one_model(
             placement.lane.finish()
         alone.update([gradient], moments, torch.tensor(1e-2))
         torch.testing.assert_close(placement.returns.cpu(), alone.returns)
+        torch.testing.assert_close(placement.network.unpack.statistics.cpu(), alone.observed)
         own = torch.cat([p.detach().flatten() for p in placement.network.parameters()]).cpu()
         torch.testing.assert_close(own, alone.weights, rtol=1e-4, atol=1e-5)
     for name, tensor in alone.state().items():
