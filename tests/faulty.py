@@ -32,6 +32,12 @@ class Text(Raises):
     observation_space = spaces.Text(10)  # type: ignore[assignment]
 
 
+class Spoken(Raises):
+    """Its actions are words."""
+
+    action_space = spaces.Text(10)  # type: ignore[assignment]
+
+
 class Huge(Raises):
     """Its observations are pictures of 48 MB each."""
 
@@ -44,5 +50,5 @@ class Huge(Raises):
         return np.zeros((4000, 4000, 3), np.uint8), 0.0, False, False, {}
 
 
-for name, maker in (("Raises", Raises), ("Text", Text), ("Huge", Huge)):
+for name, maker in (("Raises", Raises), ("Text", Text), ("Spoken", Spoken), ("Huge", Huge)):
     gym.register(f"{name}-v0", entry_point=maker)

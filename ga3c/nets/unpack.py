@@ -31,12 +31,12 @@ class Unpack(nn.Module):
         }[pixels]
         self._step = 1.0 / divisor
         self._start = torch.tensor(-self._middle, dtype=dtype)
-        counted = torch.ones(0 if self._is_picture or not normalise else part.shape[0])
-        for start, stop in part.fixed_ranges:
-            counted[start:stop] = 0.0
-        self.normalises = bool(counted.any())
+        counted = [] if self._is_picture or not normalise else [1.0] * part.shape[0]
+        for start, stop in part.fixed_ranges if counted else ():
+            counted[start:stop] = [0.0] * (stop - start)
+        self.normalises = any(counted)
         empty = normalisation.empty_statistics(len(counted)) if self.normalises else torch.empty(0)
-        self.register_buffer("counted", counted, persistent=False)
+        self.register_buffer("counted", torch.tensor(counted), persistent=False)
         self.register_buffer("statistics", empty, persistent=False)
 
     def forward(self, observations: Tensor) -> Tensor:

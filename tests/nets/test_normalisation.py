@@ -152,6 +152,7 @@ def test_a_trainer_counts_new_rollouts_once(kind: str) -> None:
     stats = Stats(1, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
     queue = TrainingQueue(20, 2)
     trainer = Trainer(0, queue=queue, store=store, model=model, lane=lane, stats=stats, config=learn, rates=rates)
+    trainer.prepare()
     assert not model.observed[:2].any(), "rehearsals leave nothing behind"
     frames = store.frames.view(-1, 4, 4)  # [blocks, T + 1, D]
     frames.copy_(observations(frames.shape[0] * 4, 3).view_as(frames))

@@ -129,7 +129,7 @@ def test_a_killed_server_leaves_nothing_and_resumes(tmp_path: Path) -> None:
         (["CartPole-v1", "--net", "small"], "--net is small"),
         (["CartPole-v1", "--sticky", "0.25"], "--sticky is only for Atari games"),
         (["CartPole-v1", "--full-actions"], "--full-actions is only for Atari games"),
-        (["Pendulum-v1"], "action space"),
+        (["tests.faulty:Spoken-v0"], "actions of the space Text"),
         (["tests.faulty:Text-v0"], "observation"),
         (["tests.faulty:Huge-v0", "--agents", "4096"], "GiB"),
     ],
