@@ -13,12 +13,15 @@ from ga3c.bench.usage import Usage
 from ga3c.config import Config
 from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
+from ga3c.engine.lane import Lane
+from ga3c.engine.stage import Stage
 from ga3c.engine.store import ExperienceStore
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.errors import RunFailed
 from ga3c.machine import nvml
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Episode, Snapshot
+from ga3c.metrics.stats import Stats
 from ga3c.run.server import Server
 
 _COMPILING = 19.0
@@ -38,17 +41,19 @@ def expected(seconds: float, fuse: bool = False) -> float:
     return START_UP + (_COMPILING if fuse else 0.0) + warm_up(seconds) + seconds
 
 
-class Discarder(threading.Thread):
+class Discarder(Stage[int]):
     """Takes the place of the trainers and releases rollouts unread, to measure acting alone."""
 
-    def __init__(self, queue: TrainingQueue, store: ExperienceStore) -> None:
-        super().__init__(name="discarder")
+    def __init__(self, queue: TrainingQueue, store: ExperienceStore, lane: Lane, stats: Stats) -> None:
+        super().__init__("trainer", 0, lane, stats)
         self._queue = queue
         self._store = store
 
-    def run(self) -> None:
-        while (rollouts := self._queue.take()) is not None:
-            self._store.release(rollouts)
+    def take(self) -> list[int] | None:
+        return self._queue.take()
+
+    def work(self, batch: Sequence[int], waited: int) -> None:
+        self._store.release(list(batch))
 
 
 @dataclass(frozen=True)
@@ -143,8 +148,10 @@ def _measure(server: Server, seconds: float, train: bool, on_left: OnLeft) -> Me
     threads: tuple[Sequence[threading.Thread], Sequence[threading.Thread]] = (), ()
     if isinstance(system, Ga3c):
         if not train:
-            # The system only starts and joins its trainers, which any thread can do.
-            system.trainers[:] = [Discarder(system.training_queue, system.store)]  # type: ignore[list-item]
+            # The system only prepares, starts and joins its trainers, which any stage can do.
+            lane = Lane(device.choose(server.config.engine.device), 0)
+            discarder = Discarder(system.training_queue, system.store, lane, system.stats)
+            system.trainers[:] = [discarder]  # type: ignore[list-item]
         threads = system.predictors, system.trainers
     elif not train:
         raise ValueError("only GA3C can act without training")

@@ -29,9 +29,11 @@ from ga3c.bench.measurement import means
 from ga3c.bench.usage import Usage
 from ga3c.config import Config, EngineConfig
 from ga3c.engine import device
+from ga3c.engine.lane import Lane
 from ga3c.engine.store import ExperienceStore
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.machine import nvml
+from ga3c.metrics.stats import Gauges, Stats
 
 Threads = Callable[..., list[threading.Thread]]
 WaitUntil = Callable[..., None]
@@ -248,7 +250,9 @@ def test_the_discarder_gives_every_block_back(in_threads: Threads, wait_until: W
     agents, spare, per_thread = 6, 8, 2000
     store = ExperienceStore(spec, agents, 1, spare, 0.9, torch.device("cpu"))
     queue = TrainingQueue(2 * batch, batch)
-    discarder = Discarder(queue, store)
+    stats = Stats(1, lambda steps, seconds: 0.0, lambda: Gauges(0, 0, 0, 0, 0, 0, 0))
+    discarder = Discarder(queue, store, Lane(torch.device("cpu"), 0), stats)
+    discarder.prepare()
     discarder.start()
     put = [0, 0]
 
