@@ -19,7 +19,7 @@ from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
 from ga3c.engine.model import Model
-from ga3c.engine.numbers import default_workers, space_for
+from ga3c.engine.numbers import space_for, workers_for
 from ga3c.engine.predictor import Predictor
 from ga3c.engine.seats import Seats
 from ga3c.engine.store import ExperienceStore
@@ -58,7 +58,7 @@ class Ga3c:
             spec=spec,
             env=config.env,
             agents=engine.room,
-            workers=engine.workers or default_workers(engine.room, where),
+            workers=workers_for(engine, where),
             max_agents=engine.prediction_batch,
             seed=self._seed,
             log_folder=logs,

@@ -18,14 +18,17 @@ def space_for(engine: EngineConfig, where: torch.device) -> Space:
     compiles = engine.fuse and where.type == "cuda"
     trainers = engine.trainers if compiles else max(most, engine.trainers)
     fewest = engine.room if engine.deterministic else 1
+    workers = workers_for(engine, where)
     return Space(
         agents=tuple(range(fewest, engine.room + 1)),
         predictors=tuple(range(1, max(most, engine.predictors) + 1)),
         trainers=tuple(range(1, trainers + 1)),
+        busy_from=workers if workers < machine.num_cores() else None,
     )
 
 
-def default_workers(agents: int, where: torch.device) -> int:
-    """One process for each core, less one for the server's threads where a GPU does their work."""
+def workers_for(engine: EngineConfig, where: torch.device) -> int:
+    """How many agent processes a run has: one for each core, less one for the server's threads where a GPU does their
+    work, unless the config names a number."""
     cores = machine.num_cores()
-    return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))
+    return engine.workers or max(1, min(engine.room, cores - 1 if where.type == "cuda" else cores))

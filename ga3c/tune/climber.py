@@ -41,6 +41,9 @@ wait for more windows of the accepted setting: half of it for one more window, a
 _COOLING = 120
 """Windows after which a candidate must promise twice as much to be tried, and be twice as sure to be accepted: the
 annealing."""
+_BOUND = 0.93
+"""If agent processes that have cores of their own step environments for this share of the time, no setting can be
+faster by more than the rest, and nothing is tried."""
 _LAG_MARGIN = 0.95
 """An accepted setting has at most this share of the permitted lag, so that noise alone does not exceed it."""
 
@@ -96,6 +99,9 @@ class Climber:
         if window.lag > self._lag_limit:
             return self._retreat(window)
         self._forget_if_speed_changed()
+        if self._is_bound(window):
+            why = f"agents step environments {window.stepping:.0%} of the time, so no setting can be much faster"
+            return Decision("held", why, window.setting, window.setting)
         near = self._neighbours()
         estimate = self._estimate(near)
         before = self._accepted
@@ -118,6 +124,12 @@ class Climber:
         why = _evidence(estimate, near.index(window.setting), before) if near_enough else "no longer a candidate"
         verdict = "again" if following in (window.setting, before) else "rejected"
         return Decision(verdict, why, before, following)
+
+    def _is_bound(self, window: Window) -> bool:
+        """Whether the environments are the limit with the accepted setting."""
+        busy_from = self._space.busy_from
+        filled = busy_from is not None and window.setting.agents >= busy_from
+        return window.setting == self._accepted and filled and window.stepping >= _BOUND
 
     # -- the limit on lag ---------------------------------------------------------------------------------------------
 

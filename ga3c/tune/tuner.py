@@ -35,6 +35,8 @@ class Space:
     agents: tuple[int, ...]
     predictors: tuple[int, ...]
     trainers: tuple[int, ...]
+    busy_from: int | None = None
+    """The number of agents from which on all agent processes play, where each has a core of its own; else None."""
 
     def __post_init__(self) -> None:
         for levels in self.levels:
@@ -64,6 +66,8 @@ class Window(NamedTuple):
     pps: float
     lag: float
     """Mean updates between a step's prediction and its use in training; NaN without an update."""
+    stepping: float = math.nan
+    """Share of the agent processes' time spent stepping environments."""
 
 
 class Decision(NamedTuple):

@@ -212,7 +212,8 @@ def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Win
     trained = [(s.lag, n) for s, n in zip(taken, updates, strict=True) if n and not math.isnan(s.lag)]
     lag = sum(lag * n for lag, n in trained) / sum(n for _, n in trained) if trained else math.nan
     pps = sum(s.pps * length for s, length in zip(taken, lengths, strict=True)) / seconds
-    return Window(setting, sum(updates) / seconds, pps, lag)
+    stepping = sum(s.agent_stepping * length for s, length in zip(taken, lengths, strict=True)) / seconds
+    return Window(setting, sum(updates) / seconds, pps, lag, stepping)
 
 
 def read(path: Path, steps: int) -> list[dict[str, str]]:
