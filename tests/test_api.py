@@ -99,6 +99,8 @@ def test_a_policy_acts_on_one_observation_and_on_a_batch(run: ga3c.Run, which: s
     assert actions.tolist() == [int(policy.act(one)[0]) for one in batch]
     with pytest.raises(UserError, match=r"shape \[5\], but CartPole-v1 has observations of \[4\]"):
         policy.act(np.zeros(5))
+    with pytest.raises(UserError, match="state is 0, but must be None or the state that the last call of act returned"):
+        policy.act(observation, 0)  # type: ignore[arg-type]
 
 
 def test_a_policy_stacks_pictures_by_itself(tmp_path: Path) -> None:
