@@ -14,7 +14,8 @@ import sys
 VARIABLE = "GA3C_AGENT"
 """The environment variable with the mark of an agent process: of its run, its number and its life."""
 _MOST_PASSES = 100
-"""Looks at all processes. Each finds what was started during the one before; what is killed starts nothing more."""
+"""How often all processes are looked at. Each look finds the processes that were started during the look before it;
+killed processes start nothing more."""
 
 
 def can_sweep() -> bool:

@@ -37,7 +37,7 @@ from ga3c.metrics.trace import SpanRing, Tracer
 from ga3c.tune.tuner import Setting
 
 _JOIN_SECONDS = 5.0
-"""For predictors and trainers to finish the batch that each has under way when the run ends."""
+"""Seconds for predictors and trainers to finish the batch that each has under way when the run ends."""
 _HURRIED_SECONDS = 0.5
 """The same where the run must end at once."""
 

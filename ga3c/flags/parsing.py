@@ -16,7 +16,7 @@ from ga3c.errors import UserError
 
 STYLE = (tyro.conf.OmitArgPrefixes,)
 _MOST_DIGITS = 18
-"""Of a whole number: more would fit no counter, and 1e999999999 no memory."""
+"""Digits of a whole number: a longer number would fit no counter, and 1e999999999 would not fit the memory."""
 
 Arguments = TypeVar("Arguments")
 

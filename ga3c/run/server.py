@@ -27,11 +27,11 @@ from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable, Tuning
 
 _TICK_SECONDS = 0.1
-"""Between looks at processes, limits and commands."""
+"""Seconds between looks at processes, limits and commands."""
 _RECORD_SECONDS = 1.0
-"""Between records of metrics."""
+"""Seconds between records of metrics."""
 _PATIENCE_SECONDS = 2.0
-"""For agent processes to end by themselves."""
+"""Seconds for agent processes to end by themselves."""
 
 
 class Server:
@@ -103,7 +103,7 @@ class Server:
             raise self._failure
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Takes a step of the run. Of several failures the first is kept, and the next is its cause."""
+        """Takes a step of the run. The first failure is kept, and the second becomes its `__cause__`."""
         try:
             step()
         except BaseException as error:
