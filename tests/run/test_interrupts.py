@@ -31,6 +31,7 @@ pytestmark = pytest.mark.timeout(120)
 
 def test_signals_are_counted_and_an_echo_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
+    monkeypatch.setattr(interrupts, "_ECHO_SECONDS", 60.0)
     before = signal.getsignal(signal.SIGINT)
     found = Interrupts(told.append, lambda: told.append("hurry"))
     with found.handled(), found.handled():
@@ -46,14 +47,14 @@ def test_signals_are_counted_and_an_echo_is_not(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_process_that_was_stopped_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that another one stops for a moment, in its sleep or between."""
-    monkeypatch.setattr(pauses, "LEAST_SECONDS", 0.4)
+    monkeypatch.setattr(pauses, "LEAST_SECONDS", 1.0)
     found = Interrupts(lambda reason: None, lambda: None)
     with found.handled():
         looks = Pauses(found.take_continued)
         looks.rest(0.01)
         assert looks.take() == 0.0
-        stop_for(0.6)
-        assert 0.4 <= looks.take() < 30
+        stop_for(1.2)
+        assert 1.0 <= looks.take() < 30
         assert looks.take() == 0.0
 
 
