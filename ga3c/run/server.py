@@ -84,7 +84,7 @@ class Server:
         self.stats.resume(saved.counters, recent, saved.best_score)
 
     def signals(self) -> AbstractContextManager[None]:
-        """Within the block Ctrl-C, SIGTERM and a closed terminal end the run in order, also before it has begun."""
+        """Within the block Ctrl-C, SIGTERM and the like end the run in order, also before it has begun."""
         return self._interrupts.handled()
 
     def run(self, sinks: Sequence[Sink]) -> None:
@@ -159,6 +159,11 @@ class Server:
             for command in self.commands.take():
                 self._execute(command)
             now = time.monotonic()
+            if self._interrupts.take_asked():
+                self._reporter.tell(
+                    "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
+                )
+                next_record = self._next_checkpoint = now
             if now >= next_record:
                 next_record = now + _RECORD_SECONDS
                 with self.system.still():
