@@ -152,8 +152,8 @@ class Server:
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
-            failed = watch.look()
-            if failed is not None:
+            failed = None if self._stopping else watch.look()
+            if failed is not None and not self._stopping:  # a signal to a whole job also ends agents, and is no failure
                 self._fail(failed, "Agent processes failed too often.")
                 break
             for command in self.commands.take():
