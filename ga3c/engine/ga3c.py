@@ -151,7 +151,7 @@ class Ga3c:
         with self._changing:
             self.pool.start()
             for stage in self._stages:
-                stage.prepare()
+                self._prepare(stage)
             self._started = True
             try:
                 for thread in self._stages:
@@ -161,6 +161,21 @@ class Ga3c:
                     f"The system refused a thread that the run needs ({error}); use fewer --predictors and --trainers, "
                     "or end other programs."
                 ) from error
+
+    def _prepare(self, stage: Predictor | Trainer) -> None:
+        """What fails here is reported as if it had failed in the stage's own thread; too little memory is no bug."""
+        try:
+            stage.prepare()
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            reason = str(error).partition(". ")[0] or type(error).__name__
+            raise RunFailed(
+                f"There is no memory left for {stage.name} ({reason}); use fewer --agents, --predictors or --trainers, "
+                "or a smaller --net."
+            ) from error
+        except Exception as error:
+            self.stats.fail(stage.name, error)
+            assert self.stats.failure is not None
+            raise RunFailed(self.stats.failure) from error
 
     # -- numbers of agents, predictors and trainers -------------------------------------------------------------------
 
