@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+import torch
+
 from ga3c import nets
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
