@@ -19,7 +19,7 @@ from rich.table import Table
 
 from ga3c import __version__, flags, interruption
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.flags import parsing
+from ga3c.flags import keywords, parsing
 from ga3c.flags.arguments import (
     CompletionArguments,
     DoctorArguments,
@@ -44,7 +44,10 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    api.train(args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui, **settings)
+    api.train(
+        args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui,
+        env_args=keywords.env_args(args.env_args), **settings,
+    )  # fmt: skip
 
 
 def sweep(arguments: Sequence[str]) -> None:
@@ -109,7 +112,11 @@ def environments(arguments: Sequence[str]) -> None:
     entries = catalog.list_ids(args.pattern)
     if not entries:
         near = ", ".join(catalog.suggest(args.pattern or ""))
-        raise UserError(f"No environment matches {args.pattern!r}" + (f"; near it: {near}." if near else "."))
+        package = None if near else catalog.package_of(args.pattern or "")
+        hint = f"; near it: {near}." if near else "."
+        if package:
+            hint = f"; `ga3c envs {package}:` imports the package {package}, and lists what it registers."
+        raise UserError(f"No environment matches {args.pattern!r}{hint}")
     table = Table(box=None, pad_edge=False)
     for title in ("environment", "kind", "note"):
         table.add_column(title, no_wrap=title == "environment")
@@ -130,7 +137,7 @@ def doctor(arguments: Sequence[str]) -> None:
     from ga3c.doctor import command, report
 
     interruption.unwind()
-    found = command.examine(args.env_id, args.device, args.seconds)
+    found = command.examine(args.env_id, args.device, args.seconds, keywords.env_args(args.env_args), args.wrap)
     if args.json:
         print(record.to_json(found.as_dict()))
     else:
