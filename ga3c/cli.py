@@ -1,5 +1,5 @@
 """The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor`,
-`completion`."""
+`check`, `completion`."""
 
 import os
 
@@ -21,6 +21,7 @@ from ga3c import __version__, flags, interruption
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
 from ga3c.flags import keywords, parsing
 from ga3c.flags.arguments import (
+    CheckArguments,
     CompletionArguments,
     DoctorArguments,
     EnvsArguments,
@@ -146,6 +147,24 @@ def doctor(arguments: Sequence[str]) -> None:
         raise RunFailed("Something must be repaired before this machine can train; the findings say how.")
 
 
+def check(arguments: Sequence[str]) -> None:
+    args = parsing.read(CheckArguments, arguments, "ga3c check")
+    from ga3c.bench import record
+    from ga3c.check import command, report
+
+    interruption.unwind()
+    found = command.examine(
+        args.env_id, keywords.env_args(args.env_args) or {}, args.wrap, play_seconds=args.play_seconds,
+        seconds=args.seconds, device=args.device,
+    )  # fmt: skip
+    if args.json:
+        print(record.to_json(found.as_dict()))
+    else:
+        report.show(found, Console())
+    if not found.is_sound:
+        raise RunFailed(f"{args.env_id} must be repaired before it is trained; the findings say how.")
+
+
 def completion(arguments: Sequence[str]) -> None:
     args = parsing.read(CompletionArguments, arguments, "ga3c completion")
     from ga3c import bench
@@ -175,6 +194,7 @@ COMMANDS = {
     "doctor": Command(
         doctor, "examine this machine: what limits it, what is wrong, which settings suit it", DoctorArguments
     ),
+    "check": Command(check, "check an environment: what keeps it from being learned, and what to do", CheckArguments),
     "completion": Command(
         completion, "print a script for bash, zsh or fish that completes commands and flags", CompletionArguments
     ),

@@ -199,6 +199,34 @@ class EnvsArguments:
 
 
 @dataclass(frozen=True)
+class CheckArguments:
+    """Check an environment: play it at random, train it for some seconds, and say what is wrong or doubtful.
+
+    The exit code is 0 if it can be trained, and 1 if something must be repaired first."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
+    """A Gymnasium id, or MODULE:ENV."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
+    wrap: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME ...", help_behavior_hint="")] = ()
+    """Wrappers around the environment, the innermost first."""
+    seconds: float = 30.0
+    """Seconds of training (0: none)."""
+    play_seconds: float = 5.0
+    """Seconds of random play, of at most 12,000 steps."""
+    device: DeviceName = "auto"
+    """Device of the model; auto: CUDA where available, else the CPU."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds < math.inf:
+            raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
+        if not 0.0 < self.play_seconds < math.inf:
+            raise UserError(f"--play-seconds is {self.play_seconds}, but must be above 0.")
+
+
+@dataclass(frozen=True)
 class DoctorArguments:
     """Examine this machine: what it has, what limits training, what is wrong, and which settings suit it.
 
