@@ -140,7 +140,7 @@ class Evidence:
     refusal: str | None = None
     """Why it cannot be trained on, as `ga3c train` would say."""
     notes: list[str] = field(default_factory=list)
-    """What the trial before a run would note."""
+    """What is told of its network when a run starts."""
     stopped: str | None = None
     """Why the process ended early."""
     play: Play | None = None

@@ -22,6 +22,9 @@ def judge(evidence: Evidence) -> list[Finding]:
         found += [finding for check in checks for finding in check(evidence, evidence.play)]
     found += [*conduct.seeding(evidence), *conduct.leaks(evidence)]
     if evidence.refusal and not any(finding.level == "fault" for finding in found):
-        text = evidence.refusal.removeprefix(evidence.env_id).lstrip(": ").rstrip(".")
+        text = evidence.refusal.rstrip(".")
         found.append(Finding("fault", "refused", text, "`ga3c train` refuses it", "change what the sentence names"))
+    for note in evidence.notes:
+        why, do = "the network is chosen by the observation space", "nothing, if this is meant; else change the space"
+        found.append(Finding("note", "network", note.rstrip("."), why, do))
     return by_level(found)

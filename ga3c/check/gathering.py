@@ -6,6 +6,7 @@ from typing import Any
 from ga3c.check.evidence import Evidence
 from ga3c.envs import own, wrapping
 from ga3c.envs.child import Child
+from ga3c.errors import UserError
 
 _LIMITS = {"start": 60.0, "make": 60.0, "try": 20.0, "play": 20.0, "seeding": 60.0, "over_resets": 30.0,
            "over_instances": 60.0}  # fmt: skip
@@ -13,7 +14,8 @@ _LIMITS = {"start": 60.0, "make": 60.0, "try": 20.0, "play": 20.0, "seeding": 60
 
 
 def gather(env_id: str, env_args: Mapping[str, Any], wraps: tuple[str, ...], seconds: float) -> Evidence:
-    """All that is seen of an environment, of what it prints and of what ends its process too."""
+    """All that is seen of an environment, of what it prints and of what ends its process too. A UserError says that it
+    cannot be found."""
     with _Gathering(env_id, env_args, wraps, seconds) as gathering:
         gathering.follow()
         return gathering.evidence
@@ -29,6 +31,8 @@ class _Gathering(Child):
     def hear(self, message: dict[str, Any]) -> None:
         match message:
             case {"error": text}:
+                if self.method == "the import":  # there is no such environment
+                    raise UserError(text)
                 self.evidence.refusal, self.done = text, True
             case {"closed": True}:
                 self.done = True

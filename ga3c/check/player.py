@@ -12,10 +12,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from ga3c import envs
 from ga3c.check import probes
 from ga3c.check.evidence import Failure, Method, Play
 from ga3c.check.observing import Misfits, Observer, brief
 from ga3c.check.subject import Subject, actions_of, draw
+from ga3c.config import EnvConfig
 from ga3c.envs import gym, own, trial
 from ga3c.envs.examiner import Tell, serve
 from ga3c.envs.guard import failed
@@ -233,8 +235,11 @@ def _check(task: dict[str, Any], tell: Tell) -> None:
     tell(is_atari=is_atari, time_limit=limit, actions=[dataclasses.asdict(a) for a in actions_of(env.action_space)])
     tell(doing="try", method="the trial before a run")
     try:
-        notes = list(gym.described(subject.env_id, env).notes)
-        tell(notes=notes + trial.check(subject.env_id, env, lambda method: tell(doing="try", method=method)))
+        if is_atari:  # which takes neither wrappers nor most arguments
+            envs.describe(subject.env_id, EnvConfig(wrap=subject.wraps), False, subject.env_args)
+        else:
+            tell(notes=list(gym.described(subject.env_id, env).notes))
+        trial.check(subject.env_id, env, lambda method: tell(doing="try", method=method))
     except UserError as error:
         tell(refusal=error.command_text)
     env.close()

@@ -61,7 +61,8 @@ class Child(ABC):
             self._selector.register(pipe, selectors.EVENT_READ)
         self._unread = self._last_words = b""
         self._phase = "start"
-        self._method = "its start"
+        self.method = "its start"
+        """What it does now, in words."""
         self._deadline = time.monotonic() + limits["start"]
         self.done = False
         """Whether nothing more is to be heard."""
@@ -93,11 +94,11 @@ class Child(ABC):
             if answered:
                 continue
             if ended:
-                self.stop_short(f"ended its process in {self._method} ({self._exit()}{self._where()})")
+                self.stop_short(f"ended its process in {self.method} ({self._exit()}{self._where()})")
                 self.done = True
             elif time.monotonic() > self._deadline:
                 limit = f"{self._limits[self._phase]:g} s"
-                self.stop_short(f"did not return from {self._method} within {limit}{self._where_it_hangs()}")
+                self.stop_short(f"did not return from {self.method} within {limit}{self._where_it_hangs()}")
                 self.done = True
 
     def _read(self, seconds: float) -> set[int]:
@@ -120,7 +121,7 @@ class Child(ABC):
             case {"doing": phase, "method": method}:
                 if phase != self._phase:
                     self._deadline = time.monotonic() + self._limits[phase]
-                self._phase, self._method = phase, method
+                self._phase, self.method = phase, method
             case _:
                 self.hear(message)
 

@@ -57,6 +57,7 @@ BOX = Actions("Box", 0, -1.0, 1.0)
         ("fault", "raises", "it failed in step: stuck, after 5000 steps",
          {"failures": [Failure("step", "m:Env failed in step: stuck.")]}, {}),
         ("fault", "process", "it ended its process in step", {}, {"stopped": "ended its process in step"}),
+        ("note", "network", "pictures are small", {}, {"notes": ["m:Env: pictures are small."]}),
         ("fault", "refused", "has no action_space", {}, {"refusal": "m:Env has no action_space."}),
         ("doubtful", "observation-constant", "all 5050 observations",
          {"numbers": [NUMBERS(VECTOR, constant=4)]}, {}),
