@@ -9,7 +9,7 @@ from ga3c import envs
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
-from ga3c.errors import Ga3cError
+from ga3c.errors import Ga3cError, UserError
 from ga3c.run import evaluate as evaluating
 from ga3c.run import session, settings
 from ga3c.run import trust as trusting
@@ -63,7 +63,7 @@ def train(
             chosen["wrap"] = envs.identify_wraps(wrap)
         file = settings.read(None if config is None else Path(config), env_id, chosen.get("wrap"))
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
-        run = session.begin(resolved, Path(out) if out is not None else None)
+        run = session.begin(resolved, None if out is None else _path("--out", out))
         crowd.note(resolved.engine.room)
         run.train(*terminal.sinks(ui, resolved, run.run_folder), callbacks=callbacks)
         return run
@@ -151,7 +151,7 @@ def load(
 def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, trust: bool) -> None:
     """Takes `env` and `wrap` for those of the run in a folder; of what is not given, checks that its module may be
     imported."""
-    run = RunFolder.of(Path(path))
+    run = RunFolder.of(_path("The run's folder", path))
     config = run.read_config()
     if env is not None:
         envs.bind(config.env_id, env)
@@ -160,6 +160,12 @@ def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, tru
     trusting.settle(
         "" if env is not None else config.env_id, () if wrap is not None else config.env.wrap, run.path, trust
     )
+
+
+def _path(name: str, given: str | Path) -> Path:
+    if not str(given):  # `Path("")` would be the current folder
+        raise UserError(f"{name} is empty, but must be a path.")
+    return Path(given)
 
 
 @contextlib.contextmanager

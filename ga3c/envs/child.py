@@ -20,9 +20,10 @@ from typing import Any, Self
 from ga3c.envs.guard import Place, innermost
 
 _TICK_SECONDS = 0.1
-"""Between looks whether the process has ended: programs that an environment started may keep its pipes open."""
+"""Seconds between looks at whether the process has ended: programs that an environment started may keep its pipes
+open."""
 _PATIENCE_SECONDS = 1.0
-"""For a process that hangs to show the line it is at."""
+"""Seconds for a process that hangs to show the line it is at."""
 _LAST_WORDS = 16384
 """Bytes of output that are kept, for the line where it crashed or hung."""
 
