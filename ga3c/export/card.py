@@ -10,6 +10,9 @@ from ga3c.config import Config, to_toml
 from ga3c.export.scores import Scores
 from ga3c.metrics.text import count
 
+FIRST_LINES = "---\nlibrary_name: ga3c"
+"""How every card begins."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -38,8 +41,7 @@ def _head(facts: Facts) -> str:
     env = json.dumps(facts.config.env_id)
     name = json.dumps(f"ga3c-{facts.config.env_id}")
     value = json.dumps(f"{facts.scores.mean:.2f} +/- {facts.scores.deviation:.2f}")
-    return f"""---
-library_name: ga3c
+    return f"""{FIRST_LINES}
 tags:
 - reinforcement-learning
 - deep-reinforcement-learning

@@ -42,6 +42,16 @@ def write(
         temporary.write_text(card.text(facts), encoding="utf-8")
 
 
+def check_new(path: Path) -> None:
+    """Refuses to replace a file that is no card."""
+    try:
+        is_card = path.read_text(encoding="utf-8", errors="replace").startswith(card.FIRST_LINES)
+    except FileNotFoundError:
+        return
+    if not is_card:
+        raise UserError(f"{path} is there and is no card of ga3c, so nothing is written there; choose another --out.")
+
+
 def curve(run: Path, path: Path) -> bool:
     """Draws the learning curve of a run. Returns whether there is one, and matplotlib."""
     if importlib.util.find_spec("matplotlib") is None or not (run / "metrics.csv").is_file():

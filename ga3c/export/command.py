@@ -28,10 +28,11 @@ def export(args: ExportArguments) -> None:
 
 
 def card(args: CardArguments) -> None:
-    path = args.out or RunFolder.of(args.folder).path / "README.md"
-    check_file(path, "--out", (".md",))
     check_request(args.episodes, seed=0)
     folder = trusted(args.folder, args.trust)
+    path = args.out or RunFolder.of(args.folder).path / "README.md"
+    check_file(path, "--out", (".md",))
+    carding.check_new(path)
     carding.write(folder, path, which=args.checkpoint, episodes=args.episodes, video=args.video)
     print(path)
 

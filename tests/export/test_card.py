@@ -51,6 +51,14 @@ def test_a_card_has_the_scores_of_an_evaluation_and_keeps_it(
     assert f"| mean score of 3 episodes | {mean:,.2f} |" in (tmp_path / "card.md").read_text()
 
 
+def test_a_file_that_is_no_card_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = save_run(tmp_path, Config("CartPole-v1"))
+    (run / "README.md").write_text("# My notes\n")
+    assert cli.main(["card", str(run), "--episodes", "1"]) == 2
+    assert "README.md is there and is no card of ga3c" in capsys.readouterr().err
+    assert (run / "README.md").read_text() == "# My notes\n"
+
+
 @pytest.mark.parametrize(
     "change",
     [{"steps": 999}, {"env": "Acrobot-v1"}, {"checkpoint": "best.safetensors"}, {"scores": []}, {"policy": "greedy"}],
