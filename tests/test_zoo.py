@@ -56,6 +56,11 @@ def test_a_path_is_no_name(path: str) -> None:
     assert zoo.resolve(path) == Path(path)
 
 
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(UserError, match="is empty, but must be a path"):
+        zoo.resolve("")
+
+
 # -- making one -------------------------------------------------------------------------------------------------------
 
 

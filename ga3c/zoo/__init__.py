@@ -18,6 +18,8 @@ def names() -> list[str]:
 def resolve(path: str | Path) -> Path:
     """The path itself, or the folder of the agent of that name. A run or a checkpoint that the path leads to comes
     first. A single word that is neither is refused, with the names that there are."""
+    if not str(path):  # `Path("")` would be the current folder
+        raise UserError("The run's folder is empty, but must be a path.")
     path = Path(path)
     if _is_run(path) or len(path.parts) != 1 or path.is_absolute():
         return path
