@@ -8,7 +8,7 @@ import torch
 from ga3c import envs, nets
 from ga3c.config import Config, DeviceName, NetConfig, PresetName, RunConfig, SystemName
 from ga3c.engine import device
-from ga3c.engine.ga3c import default_workers
+from ga3c.engine.numbers import workers_for
 from ga3c.envs.spec import EnvSpec
 from ga3c.run import settings
 
@@ -26,7 +26,7 @@ class Base:
         which no measurement uses, is left out."""
         workers = config.engine.workers
         if config.engine.system == "ga3c":
-            workers = workers or default_workers(config.engine.room, self.device)
+            workers = workers_for(config.engine, self.device)
         device_name: DeviceName = "cuda" if self.device.type == "cuda" else "cpu"
         engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
         net = dataclasses.replace(config.net, net=nets.chosen(self.spec, config.net))

@@ -34,7 +34,10 @@ def write_toml(values: Mapping[str, Any]) -> str:
     return "\n\n".join([*(["\n".join(head)] if head else []), *tables]) + "\n"
 
 
-_LATER: Mapping[str, Mapping[str, Any]] = {"net": {"normalise_observations": False}}
+_LATER: Mapping[str, Mapping[str, Any]] = {
+    "env": {"action_bounds": "clip"},
+    "net": {"normalise_observations": False, "layer_norm": False},
+}
 """Settings by table that configurations before version 0.4 lack, with the values that describe what was done then."""
 
 
