@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ga3c import envs
+from ga3c import envs, zoo
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
@@ -108,15 +108,16 @@ def evaluate(
     on_episode: Callable[[Played], None] = lambda played: None,
     on_steps: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:
-    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`. `checkpoint` is
-    last, best, a number of steps or a file; `env`, `wrap` and `trust` are as for `resume`. `on_steps` is told now and
-    then how many steps were played."""
+    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`. `folder` is that of
+    a run, or the name of a trained agent; `checkpoint` is last, best, a number of steps or a file; `env`, `wrap` and
+    `trust` are as for `resume`. `on_steps` is told now and then how many steps were played."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
         checked("protocol", Protocol, protocol)
+        folder = zoo.resolve(folder)
         _bind(folder, env, wrap, trust)
         return evaluating.evaluate(
-            Path(folder),
+            folder,
             episodes,
             policy=policy,
             checkpoint=checkpoint,
@@ -139,13 +140,14 @@ def load(
     wrap: Sequence[Wrapper] | None = None,
     trust: bool = False,
 ) -> Policy:
-    """A trained policy, from a run's folder or from one of its checkpoint files; `env`, `wrap` and
-    `trust` are as for `resume`."""
+    """A trained policy, from a run's folder, from one of its checkpoint files, or of a trained agent by its name; `env`,
+    `wrap` and `trust` are as for `resume`."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
         check_request(1, seed)
+        path = zoo.resolve(path)
         _bind(path, env, wrap, trust)
-        return Policy.load(Path(path), checkpoint, devices.choose(device), policy, seed)
+        return Policy.load(path, checkpoint, devices.choose(device), policy, seed)
 
 
 def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, trust: bool) -> None:

@@ -1,5 +1,5 @@
-"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor`,
-`check`, `completion`."""
+"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `envs`, `bench`,
+`doctor`, `check`, `completion`."""
 
 import os
 
@@ -17,17 +17,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ga3c import __version__, flags, interruption
+from ga3c import __version__, flags, interruption, zoo
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
 from ga3c.flags import keywords, parsing
 from ga3c.flags.arguments import (
+    CardArguments,
     CheckArguments,
     CompletionArguments,
     DoctorArguments,
     EnvsArguments,
     EvalArguments,
+    ExportArguments,
     PlayArguments,
     PlotArguments,
+    PushArguments,
     ResumeArguments,
     SweepArguments,
     TrainArguments,
@@ -75,11 +78,12 @@ def evaluate(arguments: Sequence[str]) -> None:
     from ga3c.view import consent, scores
 
     interruption.unwind()
-    trust = consent.given(args.folder, args.trust)
+    folder = zoo.resolve(args.folder)
+    trust = consent.given(folder, args.trust)
 
     def run(on_episode: Callable[["Played"], None], on_steps: Callable[[int], None]) -> "Evaluation":
         return api.evaluate(
-            args.folder, args.episodes, policy=args.policy, checkpoint=args.checkpoint, seed=args.seed,
+            folder, args.episodes, policy=args.policy, checkpoint=args.checkpoint, seed=args.seed,
             device=args.device, protocol=args.protocol, trust=trust, on_episode=on_episode, on_steps=on_steps,
         )  # fmt: skip
 
@@ -91,11 +95,36 @@ def play(arguments: Sequence[str]) -> None:
     from ga3c.view import consent, play
 
     interruption.unwind()
-    trust = consent.given(args.folder, args.trust)
+    folder = zoo.resolve(args.folder)
+    trust = consent.given(folder, args.trust)
     play.show(
-        args.folder, args.video, episodes=args.episodes, max_seconds=args.max_seconds, policy=args.policy,
+        folder, args.video, episodes=args.episodes, max_seconds=args.max_seconds, policy=args.policy,
         checkpoint=args.checkpoint, seed=args.seed, trust=trust,
     )  # fmt: skip
+
+
+def export(arguments: Sequence[str]) -> None:
+    args = parsing.read(ExportArguments, arguments, "ga3c export")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.export(args)
+
+
+def card(arguments: Sequence[str]) -> None:
+    args = parsing.read(CardArguments, arguments, "ga3c card")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.card(args)
+
+
+def push(arguments: Sequence[str]) -> None:
+    args = parsing.read(PushArguments, arguments, "ga3c push")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.push(args)
 
 
 def plot(arguments: Sequence[str]) -> None:
@@ -188,6 +217,11 @@ COMMANDS = {
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
     "play": Command(play, "watch a trained agent, or record a video", PlayArguments),
+    "export": Command(
+        export, "write a policy as ONNX, TorchScript or safetensors, with an example that plays it", ExportArguments
+    ),
+    "card": Command(card, "write a model card with evaluated scores", CardArguments),
+    "push": Command(push, "upload a policy with its card to the Hugging Face Hub", PushArguments),
     "plot": Command(plot, "draw the learning curves of several runs on one picture", PlotArguments),
     "envs": Command(environments, "list the environments that can be trained here", EnvsArguments),
     "bench": Command(bench, "measure how fast this machine trains, and where the time goes"),

@@ -127,7 +127,7 @@ class EvalArguments:
     """Play whole episodes with a trained agent and report raw scores with their protocol."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """The run's folder."""
+    """The run's folder, or the name of a trained agent."""
     episodes: int = 30
     """How many episodes to play."""
     protocol: Literal["trained", "noop", "sticky"] = "trained"
@@ -153,7 +153,7 @@ class PlayArguments:
     """Watch a trained agent: in a window, or as a video with --video."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """The run's folder."""
+    """The run's folder, or the name of a trained agent."""
     video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Record to this .mp4 (or .gif) file instead of showing a window."""
     episodes: int = 1
@@ -168,6 +168,68 @@ class PlayArguments:
     """Seed of the starts and of sampling."""
     trust: bool = False
     """Import the modules that the run's environment and its wrappers are in, without a question."""
+
+
+@dataclass(frozen=True)
+class ExportArguments:
+    """Write a policy as a folder that plays without this project: the model, what must be known of it, and an example.
+
+    The model computes with 32 bits. It is compared with the network before it is written."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder, or the name of a trained agent."""
+    format: Literal["onnx", "torchscript", "safetensors"] = "onnx"
+    """onnx: for ONNX Runtime and others. torchscript: for torch alone. safetensors: the weights and what they are, for
+    a network of your own."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: exports/ENV-FORMAT)")] = None
+    """The folder to write, new or empty."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class CardArguments:
+    """Write a model card: scores with their protocol, the command, the settings and the learning curve.
+
+    Scores are of an evaluation: the one in the run's evaluation.json if it is of the same checkpoint and has as many
+    episodes, else a new one, which is kept there."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: README.md in RUN)")] = None
+    """The card, a .md file; pictures go to the same folder."""
+    episodes: int = 30
+    """Episodes of the evaluation."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    video: bool = False
+    """Record an episode as replay.mp4 beside the card."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class PushArguments:
+    """Upload a policy with its card to the Hugging Face Hub. It needs the package huggingface_hub and a login there.
+
+    What is uploaded is a run's folder with one checkpoint, without the optimiser's statistics: `ga3c.load` reads it."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    repository: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="REPO")]
+    """The repository, as OWNER/NAME; it is made if there is none."""
+    private: bool = False
+    """Make a new repository private."""
+    episodes: int = 30
+    """Episodes of the evaluation for the card."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    video: bool = False
+    """Record an episode for the card."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
 
 
 @dataclass(frozen=True)

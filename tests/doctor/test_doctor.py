@@ -139,7 +139,9 @@ def test_this_machine_is_read_without_gaps() -> None:
     assert facts.roms > 50
     required = {package.name for package in facts.packages if not package.extra}
     assert {"torch", "numpy", "ale-py", "gymnasium", "tensorboard"} <= required
-    assert {package.extra for package in facts.packages} == {"", "video", "play", "bench", "sweep", "wandb", "mlflow"}
+    assert {package.extra for package in facts.packages} == {
+        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow",
+    }  # fmt: skip
     assert facts.python_fits
 
 
