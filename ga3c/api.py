@@ -140,8 +140,8 @@ def load(
     wrap: Sequence[Wrapper] | None = None,
     trust: bool = False,
 ) -> Policy:
-    """A trained policy, from a run's folder, from one of its checkpoint files, or of a trained agent by its name; `env`,
-    `wrap` and `trust` are as for `resume`."""
+    """A trained policy, from a run's folder, from one of its checkpoint files, or of a trained agent by its name;
+    `env`, `wrap` and `trust` are as for `resume`."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
         check_request(1, seed)

@@ -58,5 +58,6 @@ def trusted(folder: Path, trusts: bool) -> Path:
     """The folder of a run or of a trained agent, whose environment may be imported."""
     folder = zoo.resolve(folder)
     run = RunFolder.of(folder)
-    trust.settle(run.read_config().env_id, run.path, consent.given(folder, trusts))
+    config = run.read_config()
+    trust.settle(config.env_id, config.env.wrap, run.path, consent.given(folder, trusts))
     return folder
