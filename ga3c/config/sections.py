@@ -51,7 +51,7 @@ class EnvConfig:
 
 PresetName = Literal["fast", "paper"]
 Ui = Literal["auto", "live", "plain", "none"]
-NamedNet = Literal["small", "large", "nature", "impala", "mlp", "small-lstm", "mlp-lstm"]
+NamedNet = Literal["small", "large", "nature", "impala", "tiny", "mlp", "small-lstm", "tiny-lstm", "mlp-lstm"]
 NetName = Literal["auto", NamedNet]
 Precision = Literal["fp32", "tf32", "bf16"]
 Pixels = Literal["unit", "signed", "contrast"]
@@ -62,9 +62,9 @@ class NetConfig:
     """The network."""
 
     net: NetName = "auto"
-    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), impala (IMPALA's residual network), mlp (vectors);
-    small-lstm (A3C's FF+LSTM) and mlp-lstm add an LSTM of 256 cells; auto: chosen by the observation, without an
-    LSTM."""
+    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), impala (IMPALA's residual network), tiny (pictures
+    below 36 x 36), mlp (vectors); small-lstm (A3C's FF+LSTM), tiny-lstm and mlp-lstm add an LSTM of 256 cells; auto:
+    chosen by the observation, without an LSTM. It names the torso of pictures; numbers beside pictures go to an MLP."""
     stride: int = 4
     """Stride of the first layer of `large`: 4, 3, 2 or 1 (the paper's footnote 4)."""
     init: Literal["fan-in", "orthogonal"] = "fan-in"

@@ -6,19 +6,22 @@ import torch
 from torch import Tensor, nn
 
 from ga3c.config import NamedNet, NetConfig
+from ga3c.envs.layout import Part
 from ga3c.envs.spec import ActionSpec, EnvSpec
+from ga3c.errors import UserError
 from ga3c.nets.cores import Lstm
+from ga3c.nets.fusion import joined
 from ga3c.nets.heads import make_head
 from ga3c.nets.impala import impala_torso
-from ga3c.nets.torsos import conv_torso, mlp_torso
-from ga3c.nets.unpack import Unpack
+from ga3c.nets.torsos import conv_torso, mlp_torso, tiny_torso
+from ga3c.nets.unpack import Numbers, Unpack
 
 LSTM_SIZE = 256
 """Cells of the core, as in A3C (Mnih et al. 2016, section 8)."""
 
 
 class Network(nn.Module):
-    """A torso whose features go to the policy head and the value, in a recurrent network through a core. The value may
+    """Torsos whose features go to the policy head and the value, in a recurrent network through a core. The value may
     have a torso of its own.
 
     The state of a recurrent network is [N, state_size], zeros where an episode begins. A network without a core has the
@@ -50,8 +53,8 @@ class Network(nn.Module):
         self.value = nn.Linear(width, 1)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures [N, C, H, W] (uint8) or vectors [N, D] (float32) to the policy's parameters [N, A] and values [N].
-        For a recurrent network, each is the first of an episode.
+        """Observations [N, *observation], as the store has them, to the policy's parameters [N, A] and values [N]. For
+        a recurrent network, each is the first of an episode.
 
         `head` turns the parameters into actions, log-probabilities and entropies.
         """
@@ -91,10 +94,10 @@ class Network(nn.Module):
         features = self._through(self.torso, numbers)
         return features, features if self.value_torso is None else self._through(self.value_torso, numbers)
 
-    def _through(self, torso: nn.Module, numbers: Tensor) -> Tensor:
+    def _through(self, torso: nn.Module, numbers: Numbers) -> Tensor:
         if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights, since other trainers change the weights at any moment.
-            with torch.autocast(numbers.device.type, torch.bfloat16, cache_enabled=False):
+            with torch.autocast(self.value.weight.device.type, torch.bfloat16, cache_enabled=False):
                 features: Tensor = torso(numbers).float()
         else:
             features = torso(numbers).float()
@@ -114,7 +117,9 @@ def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
     """The network's name, which depends on the observations where the config says `auto`."""
     if config.net != "auto":
         return config.net
-    return "small" if spec.is_picture else "mlp"
+    if not spec.is_picture:
+        return "mlp"
+    return "small" if spec.layout.has_screens else "tiny"
 
 
 def build(spec: EnvSpec, config: NetConfig) -> Network:
@@ -143,16 +148,34 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
 
 
 def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
-    """The torso of a network, and the number of its features."""
-    match name:
-        case "mlp" | "mlp-lstm":
-            return mlp_torso(spec, name)
+    """The torso of a network, and the number of its features: one for each part of the observations, and a layer that
+    joins their features where there are several."""
+    parts = spec.layout.parts
+    if not spec.is_picture and not name.startswith("mlp"):
+        raise UserError(
+            f"--net is {name}, which needs pictures, but {spec.id} has observations of shape "
+            f"{list(parts[0].shape)}; use --net {'mlp-lstm' if name.endswith('-lstm') else 'mlp'} or auto."
+        )
+    torsos = [_torso_of(part, name, spec, config) for part in parts]
+    return torsos[0] if len(torsos) == 1 else joined(torsos)
+
+
+def _torso_of(part: Part, name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+    """The torso of a part. The network's name is that of the pictures' torso; small ones beside screens get the small
+    one, and numbers beside pictures the MLP."""
+    shape = part.stacked(spec.stack)
+    if name.startswith("mlp") or not part.is_picture:
+        return mlp_torso(shape, spec.id, name)
+    match "tiny" if part.is_small and spec.layout.has_screens else name:
         case "impala":
-            return impala_torso(config.width, spec, name)
-        case "small-lstm":
-            return conv_torso("small", config.stride, spec, name)
-        case _:
-            return conv_torso(name, config.stride, spec, name)
+            return impala_torso(config.width, shape)
+        case "tiny" | "tiny-lstm":
+            return tiny_torso(shape)
+        case "small" | "small-lstm":
+            return conv_torso("small", config.stride, shape, spec.id, name)
+        case "large" | "nature" as conv:
+            return conv_torso(conv, config.stride, shape, spec.id, name)
+    raise ValueError(name)
 
 
 def _layers(module: nn.Module | None) -> list[nn.Conv2d | nn.Linear]:
