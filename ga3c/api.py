@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ga3c import envs
+from ga3c import envs, nets
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
@@ -47,7 +47,7 @@ def train(
         callbacks: Objects with any of the methods of `ga3c.Callback`.
         ui: `live`, `plain`, `none`, or `auto`: live on a terminal, else plain lines.
         **chosen: Any setting by its name: steps, minutes, seed, agents, learning_rate and so on; docs/commands.md and
-            `ga3c train --help` list them.
+            `ga3c train --help` list them. `net` may also be a module class, or a function that makes a module.
 
     Without steps or minutes the run has the preset's length. Ctrl-C ends it with a checkpoint, and `train` returns.
     """
@@ -55,7 +55,9 @@ def train(
         checked("ui", Ui, ui)
         checked("preset", PresetName, preset or Config.preset)
         env_id = None if env is None else envs.identify(env)
-        file = settings.read(None if config is None else Path(config), env_id)
+        if "net" in chosen:
+            chosen["net"] = nets.named(chosen["net"])
+        file = settings.read(None if config is None else Path(config), env_id, chosen.get("net"))
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
         run = session.begin(resolved, Path(out) if out is not None else None)
         crowd.note(resolved.engine.room)
@@ -76,7 +78,7 @@ def resume(
 ) -> Run:
     """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
     for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`. Only with
-    `trust`, or if `env` is given, is a module imported that the run's folder names."""
+    `trust` are modules imported that the run's folder names; an `env` that is given needs none."""
     with _for_python(), devices.restored_settings():
         checked("ui", Ui, ui)
         _bind(folder, env, trust)
@@ -141,11 +143,10 @@ def load(
 def _bind(path: str | Path, env: Env | None, trust: bool) -> None:
     """Takes `env` for the environment of the run in a folder; without it, checks that its module may be imported."""
     run = RunFolder.of(Path(path))
-    env_id = run.read_config().env_id
+    config = run.read_config()
     if env is not None:
-        envs.bind(env_id, env)
-    else:
-        trusting.settle(env_id, run.path, trust)
+        envs.bind(config.env_id, env)
+    trusting.settle(config, run.path, trust, env_is_given=env is not None)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NamedNet, NetConfig
+from ga3c.config import NetConfig, NetName, is_own
 from ga3c.envs.layout import Part
 from ga3c.envs.spec import ActionSpec, EnvSpec
 from ga3c.errors import UserError
@@ -13,6 +13,7 @@ from ga3c.nets.cores import Lstm
 from ga3c.nets.fusion import joined
 from ga3c.nets.heads import make_head
 from ga3c.nets.impala import impala_torso
+from ga3c.nets.own import OwnTorso, own_torso
 from ga3c.nets.torsos import conv_torso, mlp_torso, tiny_torso
 from ga3c.nets.unpack import Numbers, Unpack
 
@@ -113,7 +114,7 @@ class Network(nn.Module):
             torso.bfloat16()
 
 
-def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
+def chosen(spec: EnvSpec, config: NetConfig) -> NetName:
     """The network's name, which depends on the observations where the config says `auto`."""
     if config.net != "auto":
         return config.net
@@ -147,11 +148,11 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
     return network
 
 
-def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+def _torso(name: NetName, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
     """The torso of a network, and the number of its features: one for each part of the observations, and a layer that
     joins their features where there are several."""
     parts = spec.layout.parts
-    if not spec.is_picture and not name.startswith("mlp"):
+    if not (spec.is_picture or is_own(name) or name in ("mlp", "mlp-lstm")):
         raise UserError(
             f"--net is {name}, which needs pictures, but {spec.id} has observations of shape "
             f"{list(parts[0].shape)}; use --net {'mlp-lstm' if name.endswith('-lstm') else 'mlp'} or auto."
@@ -160,11 +161,13 @@ def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module,
     return torsos[0] if len(torsos) == 1 else joined(torsos)
 
 
-def _torso_of(part: Part, name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+def _torso_of(part: Part, name: NetName, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
     """The torso of a part. The network's name is that of the pictures' torso; small ones beside screens get the small
-    one, and numbers beside pictures the MLP."""
+    one, and numbers beside pictures the MLP. An own one is for all pictures."""
     shape = part.stacked(spec.stack)
-    if name.startswith("mlp") or not part.is_picture:
+    if is_own(name) and (part.is_picture or not spec.is_picture):
+        return own_torso(name, shape, config.precision == "bf16")
+    if name in ("mlp", "mlp-lstm") or not part.is_picture:
         return mlp_torso(shape, spec.id, name)
     match "tiny" if part.is_small and spec.layout.has_screens else name:
         case "impala":
@@ -179,8 +182,10 @@ def _torso_of(part: Part, name: NamedNet, spec: EnvSpec, config: NetConfig) -> t
 
 
 def _layers(module: nn.Module | None) -> list[nn.Conv2d | nn.Linear]:
-    layers = () if module is None else module.modules()
-    return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear))]
+    """The layers to initialise: all but those of own torsos."""
+    layers = [] if module is None else list(module.modules())
+    own = {inner for layer in layers if isinstance(layer, OwnTorso) for inner in layer.modules()}
+    return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear)) and layer not in own]
 
 
 @torch.no_grad()

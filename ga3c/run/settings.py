@@ -18,6 +18,7 @@ from ga3c.config import (
     by_name,
     changed,
     check_env_args,
+    is_own,
     validated,
 )
 from ga3c.config.sections import require
@@ -47,17 +48,24 @@ def preset_config(
     return dataclasses.replace(config, env_args=dict(env_args or {}))
 
 
-def read(path: Path | None, env_id: str | None) -> SettingsFile | None:
-    """A file of settings, if there is one. Importing the module of an environment runs its code, so a file that names
-    one is refused unless the environment was named in the command too (`env_id`)."""
+def read(path: Path | None, env_id: str | None, net: str | None = None) -> SettingsFile | None:
+    """A file of settings, if there is one. Importing the module of an environment or a network runs its code, so a file
+    that names one is refused unless it was named in the command too (`env_id`, `net`)."""
     if path is None:
         return None
     file = SettingsFile.read(path)
     found = trust.foreign(file.env_id, path) if file.env_id and env_id is None else None
     if found is not None:
         raise UserError(
-            f"--config: {path} is for {found.env_id}: to play it, the code in {found.file} is run; read it first, "
-            f"then name {found.env_id} in the command too."
+            f"--config: {path} is for {found.name}: to play it, the code in {found.file} is run; read it first, "
+            f"then name {found.name} in the command too."
+        )
+    own_net = file.settings.get("net", "")
+    found = trust.foreign(own_net, path) if is_own(own_net) and net is None else None
+    if found is not None:
+        raise UserError(
+            f"--config: {path} has the network {found.name}: to use it, the code in {found.file} is run; read it "
+            f"first, then give --net {found.name} in the command too."
         )
     return file
 

@@ -71,7 +71,7 @@ def show(
     if video is not None:
         check_video(video)
     run = RunFolder.of(folder)
-    trusting.settle(run.read_config().env_id, run.path, trust)
+    trusting.settle(run.read_config(), run.path, trust)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")

@@ -28,7 +28,7 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
             "--seed is 99999999999999999999, but must be a whole number of at most 18",
         ),
         ("train --minutes long", "--minutes is long, but must be a number."),
-        ("train --net tiny", "--net is tiny, but must be one of auto, small, large, nature, impala, mlp, small-lstm, "),
+        ("train --net teeny", "--net is teeny, but must be one of auto, small, large, nature, impala, tiny, mlp, "),
         ("train --lr 1e-3", "There is no flag --lr; did you mean --learning-rate?"),
         ("train --lr=1e-3", "There is no flag --lr; did you mean --learning-rate?"),
         ("train --gamma 0.9", "There is no flag --gamma; did you mean --discount?"),
