@@ -1,5 +1,5 @@
 """The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor`,
-`completion`."""
+`check`, `completion`."""
 
 import os
 
@@ -19,8 +19,9 @@ from rich.table import Table
 
 from ga3c import __version__, flags, interruption
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.flags import parsing
+from ga3c.flags import keywords, parsing
 from ga3c.flags.arguments import (
+    CheckArguments,
     CompletionArguments,
     DoctorArguments,
     EnvsArguments,
@@ -44,7 +45,10 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    api.train(args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui, **settings)
+    api.train(
+        args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui,
+        env_args=keywords.env_args(args.env_args), **settings,
+    )  # fmt: skip
 
 
 def sweep(arguments: Sequence[str]) -> None:
@@ -109,7 +113,11 @@ def environments(arguments: Sequence[str]) -> None:
     entries = catalog.list_ids(args.pattern)
     if not entries:
         near = ", ".join(catalog.suggest(args.pattern or ""))
-        raise UserError(f"No environment matches {args.pattern!r}" + (f"; near it: {near}." if near else "."))
+        package = None if near else catalog.package_of(args.pattern or "")
+        hint = f"; near it: {near}." if near else "."
+        if package:
+            hint = f"; `ga3c envs {package}:` imports the package {package}, and lists what it registers."
+        raise UserError(f"No environment matches {args.pattern!r}{hint}")
     table = Table(box=None, pad_edge=False)
     for title in ("environment", "kind", "note"):
         table.add_column(title, no_wrap=title == "environment")
@@ -130,13 +138,31 @@ def doctor(arguments: Sequence[str]) -> None:
     from ga3c.doctor import command, report
 
     interruption.unwind()
-    found = command.examine(args.env_id, args.device, args.seconds)
+    found = command.examine(args.env_id, args.device, args.seconds, keywords.env_args(args.env_args), args.wrap)
     if args.json:
         print(record.to_json(found.as_dict()))
     else:
         report.show(found, Console())
     if not found.can_train:
         raise RunFailed("Something must be repaired before this machine can train; the findings say how.")
+
+
+def check(arguments: Sequence[str]) -> None:
+    args = parsing.read(CheckArguments, arguments, "ga3c check")
+    from ga3c.bench import record
+    from ga3c.check import command, report
+
+    interruption.unwind()
+    found = command.examine(
+        args.env_id, keywords.env_args(args.env_args) or {}, args.wrap, play_seconds=args.play_seconds,
+        seconds=args.seconds, device=args.device,
+    )  # fmt: skip
+    if args.json:
+        print(record.to_json(found.as_dict()))
+    else:
+        report.show(found, Console())
+    if not found.is_sound:
+        raise RunFailed(f"{args.env_id} must be repaired before it is trained; the findings say how.")
 
 
 def completion(arguments: Sequence[str]) -> None:
@@ -157,7 +183,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "train": Command(train, "train an agent on any Gymnasium environment with discrete actions", TrainArguments),
+    "train": Command(train, "train an agent on an environment of Gymnasium or your own", TrainArguments),
     "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
@@ -168,6 +194,7 @@ COMMANDS = {
     "doctor": Command(
         doctor, "examine this machine: what limits it, what is wrong, which settings suit it", DoctorArguments
     ),
+    "check": Command(check, "check an environment: what keeps it from being learned, and what to do", CheckArguments),
     "completion": Command(
         completion, "print a script for bash, zsh or fish that completes commands and flags", CompletionArguments
     ),

@@ -23,6 +23,8 @@ class TrainArguments:
     ] = None
     """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
     class or function in it."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
     preset: Annotated[
         PresetName | None,
         tyro.conf.arg(metavar="{fast,paper}", help_behavior_hint=f"(default: {Config.preset})"),
@@ -54,6 +56,8 @@ class SweepArguments:
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV [ENV ...]", help_behavior_hint="")
     ]
     """The environments, each a Gymnasium id or MODULE:ENV."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of every environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
     preset: PresetName = "fast"
     """The settings that are neither fixed nor searched; the first trial has its values of those that are searched."""
     search: Annotated[
@@ -115,7 +119,7 @@ class ResumeArguments:
     ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ class EvalArguments:
     json: bool = False
     """Print one JSON object and nothing else."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ class PlayArguments:
     seed: int = 1000
     """Seed of the starts and of sampling."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,35 @@ class EnvsArguments:
     """List the environments that can be trained here."""
 
     pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN")] = None
-    """Only ids that contain this, or match it if it holds * or ?."""
+    """Only ids that contain this, or match it if it holds * or ?. MODULE:PATTERN imports MODULE first."""
+
+
+@dataclass(frozen=True)
+class CheckArguments:
+    """Check an environment: play it at random, train it for some seconds, and say what is wrong or doubtful.
+
+    The exit code is 0 if it can be trained, and 1 if something must be repaired first."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
+    """A Gymnasium id, or MODULE:ENV."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
+    wrap: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME ...", help_behavior_hint="")] = ()
+    """Wrappers around the environment, the innermost first."""
+    seconds: float = 30.0
+    """Seconds of training (0: none)."""
+    play_seconds: float = 5.0
+    """Seconds of random play, of at most 12,000 steps."""
+    device: DeviceName = "auto"
+    """Device of the model; auto: CUDA where available, else the CPU."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds < math.inf:
+            raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
+        if not 0.0 < self.play_seconds < math.inf:
+            raise UserError(f"--play-seconds is {self.play_seconds}, but must be above 0.")
 
 
 @dataclass(frozen=True)
@@ -202,6 +234,10 @@ class DoctorArguments:
 
     env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
     """The environment to train on; `ga3c envs` lists them."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
+    wrap: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME ...", help_behavior_hint="")] = ()
+    """Wrappers around the environment, the innermost first."""
     seconds: float = 20.0
     """Seconds of measurement in all: environments alone, acting, and training (0: none)."""
     device: DeviceName = "auto"

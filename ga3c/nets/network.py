@@ -171,7 +171,7 @@ def _torso_of(part: Part, name: NetName, spec: EnvSpec, config: NetConfig) -> tu
         return mlp_torso(shape, spec.id, name)
     match "tiny" if part.is_small and spec.layout.has_screens else name:
         case "impala":
-            return impala_torso(config.width, shape)
+            return impala_torso(config.width, config.layer_norm, shape)
         case "tiny" | "tiny-lstm":
             return tiny_torso(shape)
         case "small" | "small-lstm":

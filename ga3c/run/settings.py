@@ -2,7 +2,7 @@
 flags or arguments over it."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from ga3c.config import (
     by_name,
     changed,
     check_env_args,
-    is_own,
     validated,
 )
 from ga3c.config.sections import require
@@ -37,35 +36,35 @@ def preset_config(
     system: SystemName = "ga3c",
     net: NetName = "auto",
     env_args: Mapping[str, Any] | None = None,
+    wraps: tuple[str, ...] = (),
 ) -> Config:
-    """The preset's settings for an environment, a device, a system and a network."""
-    spec = envs.describe(env_id, EnvConfig(), raw_screens=False, env_args=env_args)
+    """The preset's settings for an environment within its wrappers, a device, a system and a network."""
+    spec = envs.describe(env_id, EnvConfig(wrap=wraps), raw_screens=False, env_args=env_args)
     if system != "ga3c":
         # The same on a CPU and a GPU, so that the A3C systems differ only in where their models are.
         config = presets.for_a3c(presets.base(preset, spec, on_cuda=False, net=net), system)
     else:
         config = presets.base(preset, spec, device.choose(device_name).type == "cuda", net)
+    config = dataclasses.replace(config, env=dataclasses.replace(config.env, wrap=wraps))
     return dataclasses.replace(config, env_args=dict(env_args or {}))
 
 
-def read(path: Path | None, env_id: str | None, net: str | None = None) -> SettingsFile | None:
-    """A file of settings, if there is one. Importing the module of an environment or a network runs its code, so a file
-    that names one is refused unless it was named in the command too (`env_id`, `net`)."""
+def read(
+    path: Path | None, env_id: str | None, wraps: Sequence[str] | None = None, net: str | None = None
+) -> SettingsFile | None:
+    """A file of settings, if there is one. Importing the module of an environment, a wrapper or a network runs its
+    code, so a file that names one is refused unless it was named in the command too (`env_id`, `wraps`, `net`)."""
     if path is None:
         return None
     file = SettingsFile.read(path)
-    found = trust.foreign(file.env_id, path) if file.env_id and env_id is None else None
+    of_file = (file.env_id or "" if env_id is None else "", file.settings.get("wrap", ()) if wraps is None else ())
+    found = trust.first_foreign(*of_file, file.settings.get("net", "") if net is None else "", path)
     if found is not None:
+        flags = {"wrapper": f"--wrap {' '.join(file.settings.get('wrap', ()))}", "network": f"--net {found.name}"}
+        name = flags.get(found.kind, found.name)
         raise UserError(
             f"--config: {path} is for {found.name}: to play it, the code in {found.file} is run; read it first, "
-            f"then name {found.name} in the command too."
-        )
-    own_net = file.settings.get("net", "")
-    found = trust.foreign(own_net, path) if is_own(own_net) and net is None else None
-    if found is not None:
-        raise UserError(
-            f"--config: {path} has the network {found.name}: to use it, the code in {found.file} is run; read it "
-            f"first, then give --net {found.name} in the command too."
+            f"then name {name} in the command too."
         )
     return file
 
@@ -99,6 +98,7 @@ def resolve(
         chosen.get("system", "ga3c"),
         chosen.get("net", "auto"),
         env_args,
+        chosen.get("wrap", ()),
     )
     schedule = by_name(base)
     for name in ("learning_rate", "entropy_weight"):

@@ -67,7 +67,7 @@ def load(folder: Path, which: Which, device: torch.device) -> Trained:
         model.load_weights(found.checkpoint.tensors)
     except ValueError as error:
         raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
-    packer = envs.packer(config.env_id, config.env_args)
+    packer = envs.packer(config.env_id, config.env_args, config.env.wrap)
     return Trained(config, spec, model.reader(), device, path, found.checkpoint.counters.steps, packer)
 
 

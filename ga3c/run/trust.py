@@ -1,16 +1,17 @@
-"""Whose code runs: a run's folder may come from a stranger, and its config.toml names the modules that its environment
-and its network are in. Importing a module runs it, so it is named before it is imported."""
+"""Whose code runs: a run's folder may come from a stranger, and its config.toml names the module that its environment
+is in. Importing a module runs it, so it is named before it is imported."""
 
 import importlib.util
 import itertools
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from ga3c.config import Config, is_own
-from ga3c.envs import own
+from ga3c.config import is_own
+from ga3c.envs import own, wrapping
 from ga3c.errors import Ga3cWarning, UserError
 
 _LEVELS = 3
@@ -22,38 +23,37 @@ class Foreign(NamedTuple):
     """A module that a run's folder names, and that this process has not imported yet."""
 
     name: str
-    """Of the environment or the network."""
+    """MODULE:NAME of an environment, a wrapper or a network."""
     module: str
     file: str
     """Where its code, or that of the package around it, would be loaded from."""
     folder: str = ""
     """The folder above the run's that holds it; empty if Python finds the module by itself."""
-    role: Literal["environment", "network"] = "environment"
+    kind: str = "environment"
 
     @property
     def text(self) -> str:
-        use = "play" if self.role == "environment" else "use"
-        return f"This run's {self.role} is {self.name}: to {use} it, the code in {self.file} is run"
+        return f"This run's {self.kind} is {self.name}: to play it, the code in {self.file} is run"
 
 
-def foreign_of(config: Config, run: Path, *, env_is_given: bool = False) -> list[Foreign]:
-    """What would be imported for the environment and the network of a run, each module once. An environment that the
-    program gives is its own."""
-    found = [] if env_is_given else [foreign(config.env_id, run)]
-    if is_own(config.net.net):
-        network = foreign(config.net.net, run)
-        found.append(None if network is None else network._replace(role="network"))
-    modules = {one.module: one for one in reversed(found) if one is not None}
-    return [one for one in found if one is not None and modules[one.module] is one]
+def first_foreign(env_id: str, wraps: Sequence[str], net: str, run: Path) -> Foreign | None:
+    """What would be imported first for the environment, the wrappers and the network of the run in a folder."""
+    if (found := foreign(env_id, run)) is not None:
+        return found
+    others = [*(("wrapper", name) for name in wrapping.factory_ids(wraps)), *[("network", net)] * is_own(net)]
+    parts = ((kind, foreign(name, run)) for kind, name in others)
+    return next((part._replace(kind=kind) for kind, part in parts if part is not None), None)
 
 
 def foreign(name: str, run: Path) -> Foreign | None:
-    """What would be imported for the environment or the network of the run in a folder; None if nothing would be, or no
-    module of that name is found. Finding it runs none of its code."""
+    """What would be imported for the environment of the run in a folder; None if nothing would be, or no module of that
+    name is found. Finding it runs none of its code."""
     module, colon, _ = name.rpartition(":")
     if not colon or name.startswith(own.PREFIX) or module in sys.modules:
         return None
     top, *inner = module.split(".")
+    if top in own.TRUSTED:
+        return None
     if (spec := _on_path(top)) is not None:
         file = _file(spec, inner)
         return None if file is None else Foreign(name, module, file)
@@ -64,19 +64,20 @@ def foreign(name: str, run: Path) -> Foreign | None:
     return None
 
 
-def settle(config: Config, run: Path, trusted: bool, *, env_is_given: bool = False) -> None:
-    """Refuses an environment or a network whose module would have to be imported, unless it is `trusted`. A trusted
-    module that Python does not find by itself is looked for, after all others, in the folder above the run's that holds
-    it."""
-    all_found = foreign_of(config, run, env_is_given=env_is_given)
-    if all_found and not trusted:
-        texts = " and ".join(found.text for found in all_found)
-        raise UserError(f"{texts}; read it first, then say that you trust it with --trust.")
-    for found in all_found:
-        if not found.folder or found.folder in sys.path:
-            continue
-        warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
-        sys.path.append(found.folder)
+def settle(env_id: str, wraps: Sequence[str], net: str, run: Path, trusted: bool) -> None:
+    """Refuses an environment, a wrapper or a network whose module would have to be imported, unless it is `trusted`. A
+    trusted module that Python does not find by itself is looked for, after all others, in the folder above the run's
+    that holds it."""
+    if not trusted:
+        found = first_foreign(env_id, wraps, net, run)
+        if found is not None:
+            raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
+        return
+    for name in (env_id, *wrapping.factory_ids(wraps), *[net] * is_own(net)):
+        found = foreign(name, run)
+        if found is not None and found.folder:
+            warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
+            sys.path.append(found.folder)
 
 
 def _on_path(top: str) -> ModuleSpec | None:

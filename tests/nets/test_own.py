@@ -160,14 +160,14 @@ def test_a_run_with_an_own_network_is_resumed_and_played_from_elsewhere(tmp_path
             command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=150, check=False
         )
 
-    words = "train toys:Signpost-v0 --net far_nets:Picture --device cpu --agents 2 --steps 60 --ui none --out runs/a/b"
+    words = "train CartPole-v1 --net far_nets:vector --device cpu --agents 2 --steps 60 --ui none --out runs/a/b"
     done = run(project, *words.split())
     assert done.returncode == 0, done.stderr
     evaluation = ["eval", str(project / "runs/a/b"), "--episodes", "1", "--device", "cpu"]
     refused = run(elsewhere, *evaluation)
     assert refused.returncode == 2
     assert (
-        f"This run's network is far_nets:Picture: to use it, the code in {project / 'far_nets.py'} is run"
+        f"This run's network is far_nets:vector: to play it, the code in {project / 'far_nets.py'} is run"
         in refused.stderr
     )
     assert not (elsewhere / "ran").exists()
@@ -175,11 +175,9 @@ def test_a_run_with_an_own_network_is_resumed_and_played_from_elsewhere(tmp_path
     assert played.returncode == 0, played.stderr
     assert (elsewhere / "ran").exists()
     (elsewhere / "far_nets.py").write_text("raise AssertionError('imported')\n")
-    named = run(elsewhere, "train", "toys:Signpost-v0", "--config", str(project / "runs/a/b/config.toml"))
+    named = run(elsewhere, "train", "CartPole-v1", "--config", str(project / "runs/a/b/config.toml"))
     assert named.returncode == 2
-    assert "has the network far_nets:Picture: to use it, the code in" in named.stderr, (
-        "settings in a file name code too"
-    )
+    assert "is for far_nets:vector: to play it, the code in" in named.stderr, "settings in a file name code too"
 
 
 @pytest.mark.slow
