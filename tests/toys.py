@@ -170,6 +170,58 @@ class Road(gymnasium.Env[Any, Any]):
         return np.array([self._place / self.LENGTH], np.float32)
 
 
+class Locks(gymnasium.Env[Any, Any]):
+    """Shows one of three locks at each of four steps. Each has a key, which is an action: pays how much of the action
+    fits, from 0 to 1. The numbers of a Box fit the better, the nearer they are."""
+
+    LENGTH = 4
+    SPACES: dict[str, spaces.Space[Any]] = {
+        "multi-discrete": spaces.MultiDiscrete(np.array([[3, 2], [4, 3]]), start=np.array([[0, 5], [-1, 0]])),
+        "multi-binary": spaces.MultiBinary((2, 2)),
+        "tuple": spaces.Tuple((spaces.Discrete(3, start=2), spaces.Box(-2.0, 6.0, (2,)))),
+        "dict": spaces.Dict(
+            {
+                "turn": spaces.Tuple((spaces.Box(-1.0, 1.0, (1,)), spaces.MultiDiscrete(np.array([3, 2])))),
+                "jump": spaces.MultiBinary(2),
+            }
+        ),
+    }
+
+    def __init__(self, actions: str) -> None:
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = self.SPACES[actions]
+        self.action_space.seed(5)
+        self.keys = [self.action_space.sample() for _ in range(3)]
+        self._lock = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        super().reset(seed=seed)
+        self._step = 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> Step:
+        assert self.action_space.contains(action)
+        fit = self.fit(self.action_space, action, self.keys[self._lock])
+        self._step += 1
+        return self._show(), fit, self._step == self.LENGTH, False, {}
+
+    def _show(self) -> Any:
+        self._lock = int(self.np_random.integers(3))
+        return one_hot(self._lock, 3)
+
+    @classmethod
+    def fit(cls, space: spaces.Space[Any], action: Any, key: Any) -> float:
+        if isinstance(space, spaces.Dict):
+            fits = [cls.fit(part, action[name], key[name]) for name, part in space.spaces.items()]
+        elif isinstance(space, spaces.Tuple):
+            fits = [cls.fit(*parts) for parts in zip(space.spaces, action, key, strict=True)]
+        elif isinstance(space, spaces.Box):
+            fits = 1.0 - np.abs(action - key) / (space.high - space.low)
+        else:
+            fits = np.asarray(action) == key
+        return float(np.mean(fits))
+
+
 class Faulty(Countdown):
     """Works in the trial before a run, which is known by its seed."""
 

@@ -46,7 +46,8 @@ def _plain(space: spaces.Space[Any]) -> dict[str, Any]:
         case spaces.MultiBinary():
             return {"kind": "binary", "shape": space.shape}
         case spaces.MultiDiscrete():
-            return {"kind": "multi", "n": np.asarray(space.nvec).tolist(), "start": np.asarray(space.start).tolist()}
+            counts = {"n": np.asarray(space.nvec).tolist(), "start": np.asarray(space.start).tolist()}
+            return {"kind": "multi", **counts, "dtype": np.dtype(space.dtype).str}
         case spaces.Dict():
             return {"kind": "dict", "parts": [[name, _plain(part)] for name, part in space.spaces.items()]}
         case spaces.Tuple():
@@ -65,7 +66,7 @@ def _space(plain: dict[str, Any]) -> spaces.Space[Any]:
         case "binary":
             return spaces.MultiBinary(plain["shape"])
         case "multi":
-            return spaces.MultiDiscrete(plain["n"], start=plain["start"])
+            return spaces.MultiDiscrete(plain["n"], np.dtype(plain["dtype"]).type, start=plain["start"])
         case "dict":
             return spaces.Dict([(name, _space(part)) for name, part in plain["parts"]])
         case _:

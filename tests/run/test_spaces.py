@@ -1,0 +1,41 @@
+"""Every kind of action space is learned to its known optimum, through the real processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+import ga3c
+
+pytestmark = pytest.mark.timeout(300)
+SETTINGS: dict[str, Any] = {
+    "steps": 8_000, "agents": 4, "rollout": 8, "discount": 0.5, "learning_rate": 3e-3, "learning_rate_end": 1e-4,
+    "entropy_weight": 0.001, "device": "cpu", "log": "csv",
+}  # fmt: skip
+OF_SYSTEM: dict[str, dict[str, Any]] = {
+    "ga3c": {"workers": 1, "batch_rollouts": 4, "reuse": 4},
+    "a3c-threads": {"agents": 2},
+    "a3c-cpu": {"agents": 2},
+}
+
+
+def learned(out: Path, system: str, environment: Any, **settings: Any) -> ga3c.Evaluation:
+    """The greedy policy after a short run."""
+    run = ga3c.train(environment, system=system, out=out, **(SETTINGS | OF_SYSTEM[system] | settings))
+    return ga3c.evaluate(run.folder, episodes=20, policy="greedy")
+
+
+@pytest.mark.parametrize(
+    "system", [pytest.param("ga3c"), *[pytest.param(s, marks=pytest.mark.slow) for s in ("a3c-threads", "a3c-cpu")]]
+)
+@pytest.mark.parametrize(
+    "actions",
+    [
+        pytest.param("dict"),
+        *[pytest.param(kind, marks=pytest.mark.slow) for kind in toys.Locks.SPACES if kind != "dict"],
+    ],
+)
+def test_the_key_of_each_lock_is_found(tmp_path: Path, system: str, actions: str) -> None:
+    evaluation = learned(tmp_path / "run", system, toys.Locks, env_args={"actions": actions})
+    assert evaluation.mean > 0.9 * toys.Locks.LENGTH
