@@ -40,6 +40,9 @@ class EnvConfig:
     action_bounds: ActionBounds = "clip"
     """How continuous actions get into their bounds: clipped on the way to the environment (clip), or drawn from a
     Gaussian that tanh squashes (tanh)."""
+    action_masks: Literal["auto", "off"] = "auto"
+    """Choose only among the actions that the environment's `info["action_mask"]` allows, where it has one (auto), or
+    among all (off)."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")

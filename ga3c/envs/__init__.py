@@ -80,11 +80,12 @@ def make(
     seed: int,
     env_args: Mapping[str, Any] | None = None,
     *,
+    masked: bool = False,
     render: bool = False,
     guarded: bool = False,
 ) -> Environment:
-    """An environment that `describe` accepts. Only with `render` may its `render` be called. A `guarded` one fails with
-    a sentence for people instead of a traceback."""
+    """An environment that `describe` accepts. It is `masked` where its `ActionSpec` is. Only with `render` may its
+    `render` be called. A `guarded` one fails with a sentence for people instead of a traceback."""
     registered = catalog.find(env_id)
     from ga3c.envs import atari, gym
 
@@ -94,5 +95,5 @@ def make(
         game = atari.game_of({**registered.kwargs, **args})
         environment = atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
     else:
-        environment = gym.GymEnvironment(env_id, registered, config, seed, args, render)
+        environment = gym.GymEnvironment(env_id, registered, config, seed, args, render, masked)
     return guard.Guarded(env_id, environment) if guarded else environment

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ga3c.envs.spec import Action, ActionSpec
+from ga3c.errors import Diverged
 
 Reader = Callable[[Action], Any]
 
@@ -32,6 +33,16 @@ def read_all(spec: ActionSpec, rows: NDArray[Any]) -> Sequence[Any] | NDArray[An
     if spec.kind in ("tuple", "dict"):
         return actions
     return np.array(actions, spec.env_dtype).reshape(len(rows), *spec.env_shape)
+
+
+def check_finite(rows: NDArray[Any]) -> None:
+    """Refuses rows with numbers that are not finite, which must not reach an environment."""
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        number = rows[~np.isfinite(rows)][0]
+        raise Diverged(
+            f"The policy chose {number} as a number of an action: its weights are no longer finite, or too large; "
+            "lower --learning-rate or set --clip-norm, and go on from the last checkpoint."
+        )
 
 
 class _Chosen:

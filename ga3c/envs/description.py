@@ -21,6 +21,8 @@ class Description:
     action_space: spaces.Space[Any]
     frame_rate: float
     """Pictures per second."""
+    masked: bool = False
+    """Whether `info` has action masks."""
     notes: tuple[str, ...] = ()
     """What seems doubtful about it: sentences for people."""
 

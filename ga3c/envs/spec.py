@@ -14,6 +14,9 @@ Frame = NDArray[Any]
 Action = NDArray[Any]
 """One row, of the shape and dtype of the `ActionSpec`. Rows of shape () are arrays without dimensions or scalars."""
 
+Mask = NDArray[np.uint8]
+"""Which actions are legal: 1 or 0 for each action of each choice, one choice after the other."""
+
 _UNBOUNDED = 1e30
 """ActionBounds beyond it are none: the range between two of them may not be a finite number."""
 
@@ -41,6 +44,8 @@ class ActionSpec:
     """Of a `tuple` or `dict`. A row has the choices of all parts, then the real numbers of all."""
     names: tuple[str, ...] = ()
     """Of the parts of a `dict`."""
+    masked: bool = False
+    """Whether the environment says with each observation which actions are legal, and only those are chosen."""
 
     @staticmethod
     def discrete(num: int, start: int = 0) -> "ActionSpec":
@@ -86,6 +91,11 @@ class ActionSpec:
     def dtype(self) -> Literal["int64", "float32"]:
         """Of one row. A choice beside real numbers is a float that is whole."""
         return "float32" if self.low else "int64"
+
+    @property
+    def mask_size(self) -> int:
+        """How many numbers a mask has; 0 where there are none."""
+        return sum(self.nums) if self.masked else 0
 
     @property
     def num(self) -> int:
@@ -162,13 +172,15 @@ class Transition(NamedTuple):
     terminated: bool
     truncated: bool
     life_lost: bool
+    mask: Mask | None = None
+    """Which actions are legal next, where the environment has masks and the episode goes on."""
 
 
 class Environment(Protocol):
     """An environment that writes its frames into the caller's memory."""
 
-    def reset(self, out: Frame) -> None:
-        """Begins an episode and writes its first frame into `out`."""
+    def reset(self, out: Frame) -> Mask | None:
+        """Begins an episode, writes its first frame into `out`, and returns the action mask if there are masks."""
 
     def step(self, action: Action, out: Frame) -> Transition:
         """Acts once and writes the next frame into `out`, also the last frame of an episode."""

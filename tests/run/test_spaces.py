@@ -39,3 +39,24 @@ def learned(out: Path, system: str, environment: Any, **settings: Any) -> ga3c.E
 def test_the_key_of_each_lock_is_found(tmp_path: Path, system: str, actions: str) -> None:
     evaluation = learned(tmp_path / "run", system, toys.Locks, env_args={"actions": actions})
     assert evaluation.mean > 0.9 * toys.Locks.LENGTH
+
+
+@pytest.mark.parametrize(
+    "system", ["ga3c", *[pytest.param(one, marks=pytest.mark.slow) for one in ("a3c-threads", "a3c-cpu")]]
+)
+@pytest.mark.parametrize(
+    "actions", ["multi-discrete", *[pytest.param(kind, marks=pytest.mark.slow) for kind in ("discrete", "dict")]]
+)
+def test_illegal_actions_are_never_taken_and_the_best_legal_one_is_found(
+    tmp_path: Path, system: str, actions: str
+) -> None:
+    """One illegal action would end its episode early."""
+    settings = {"steps": 8_000, "env_args": {"actions": actions}}
+    run = ga3c.train(toys.Doors, system=system, out=tmp_path / "run", **(SETTINGS | OF_SYSTEM[system] | settings))
+    played = run.episodes()
+    assert len(played) > 100
+    assert all(episode.length == toys.Doors.LENGTH for episode in played)
+    for choice in ("sample", "greedy"):
+        evaluation = ga3c.evaluate(run.folder, episodes=20, policy=choice)
+        assert all(episode.length == toys.Doors.LENGTH for episode in evaluation.played)
+    assert evaluation.mean > toys.Doors.best() - 0.6

@@ -5,9 +5,10 @@ from ga3c.nets.heads.base import Head
 from ga3c.nets.heads.choices import ChoicesHead
 from ga3c.nets.heads.discrete import DiscreteHead
 from ga3c.nets.heads.gaussian import GaussianHead
+from ga3c.nets.heads.masking import masked
 from ga3c.nets.heads.product import ProductHead
 
-__all__ = ["ChoicesHead", "DiscreteHead", "GaussianHead", "Head", "ProductHead", "make_head"]
+__all__ = ["ChoicesHead", "DiscreteHead", "GaussianHead", "Head", "ProductHead", "make_head", "masked"]
 
 
 def make_head(num_features: int, action: ActionSpec) -> Head:
