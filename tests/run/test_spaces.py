@@ -20,10 +20,9 @@ OF_SYSTEM: dict[str, dict[str, Any]] = {
 }
 
 
-def learned(out: Path, system: str, environment: Any, **settings: Any) -> ga3c.Evaluation:
-    """The greedy policy after a short run."""
-    run = ga3c.train(environment, system=system, out=out, **(SETTINGS | OF_SYSTEM[system] | settings))
-    return ga3c.evaluate(run.folder, episodes=20, policy="greedy")
+def train(out: Path, system: str, environment: Any, actions: str) -> ga3c.Run:
+    settings = SETTINGS | OF_SYSTEM[system]
+    return ga3c.train(environment, env_args={"actions": actions}, system=system, out=out, **settings)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +36,8 @@ def learned(out: Path, system: str, environment: Any, **settings: Any) -> ga3c.E
     ],
 )
 def test_the_key_of_each_lock_is_found(tmp_path: Path, system: str, actions: str) -> None:
-    evaluation = learned(tmp_path / "run", system, toys.Locks, env_args={"actions": actions})
-    assert evaluation.mean > 0.9 * toys.Locks.LENGTH
+    run = train(tmp_path / "run", system, toys.Locks, actions)
+    assert ga3c.evaluate(run.folder, episodes=20, policy="greedy").mean > 0.9 * toys.Locks.LENGTH
 
 
 @pytest.mark.parametrize(
@@ -51,8 +50,7 @@ def test_illegal_actions_are_never_taken_and_the_best_legal_one_is_found(
     tmp_path: Path, system: str, actions: str
 ) -> None:
     """One illegal action would end its episode early."""
-    settings = {"steps": 8_000, "env_args": {"actions": actions}}
-    run = ga3c.train(toys.Doors, system=system, out=tmp_path / "run", **(SETTINGS | OF_SYSTEM[system] | settings))
+    run = train(tmp_path / "run", system, toys.Doors, actions)
     played = run.episodes()
     assert len(played) > 100
     assert all(episode.length == toys.Doors.LENGTH for episode in played)
