@@ -13,7 +13,7 @@ from torch import distributions as known
 
 from ga3c.config import NetConfig
 from ga3c.envs.spec import ActionSpec
-from ga3c.nets import GaussianHead, Head, build, make_head
+from ga3c.nets import GaussianHead, Head, build, make_head, masked
 
 LEADING = (4, 3)
 LOW, HIGH = np.array([-1.0, 0.0, -np.inf], np.float32), np.array([1.0, 4.0, np.inf], np.float32)
@@ -263,3 +263,37 @@ def test_deviations_begin_at_one_for_all_observations(init: Any) -> None:
     assert not params[:, 3:].any()
     if init == "orthogonal":
         assert params[:, :3].abs().max() < 0.1
+
+
+# -- masks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["discrete", "choices", "product"])
+def test_a_masked_policy_is_that_of_the_legal_actions(name: str) -> None:
+    """Beside distributions over the legal actions alone; illegal logits have no gradient."""
+    action = CASES[name].action
+    head = make_head(5, action)
+    params = parameters_of(head)
+    head.double()
+    random = torch.Generator().manual_seed(2)
+    masks = torch.randint(0, 2, (*LEADING, sum(action.nums)), generator=random, dtype=torch.uint8)
+    for last in np.cumsum(action.nums) - 1:
+        masks[..., last] = 1
+    masked_params = masked(params, masks)
+    rows, log_probs = head.sample(masked_params.detach(), random)
+    logits = torch.where(masks == 1, params[..., : sum(action.nums)], -math.inf)
+    choices = [known.Categorical(logits=each) for each in logits.split(action.nums, dim=-1)]
+    columns = rows.unsqueeze(-1) if action.shape == () else rows
+    expected = sum(each.log_prob(columns[..., n].long()) for n, each in enumerate(choices))
+    entropies = sum(torch.special.entr(each.probs).sum(-1) for each in choices)
+    if action.low:
+        numbers = gaussian(params[..., sum(NUMS) :])
+        expected, entropies = expected + numbers.log_prob(rows[..., 2:]), entropies + numbers.entropy()
+    torch.testing.assert_close(log_probs, expected.detach())
+    ours = head.evaluate(masked_params, rows)
+    check_same(ours[0], expected, params)
+    torch.testing.assert_close(ours[1], entropies)
+    (gradient,) = torch.autograd.grad(sum(each.sum() for each in ours), params)
+    assert gradient.isfinite().all()
+    assert not gradient[..., : sum(action.nums)][masks == 0].any()
+    assert torch.equal(masked(params, None), params)
