@@ -23,8 +23,8 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 OF_SYSTEM: dict[str, dict[str, Any]] = {
     "ga3c": {"workers": 1, "batch_rollouts": 4, "reuse": 4},
-    "a3c-threads": {"agents": 2},
-    "a3c-cpu": {"agents": 2},
+    "a3c-threads": {"agents": 2, "steps": 20_000},
+    "a3c-cpu": {"agents": 2, "steps": 20_000},
 }
 
 
