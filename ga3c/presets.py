@@ -93,7 +93,7 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         reduction="mean",
         entropy_weight=0.01,
         entropy_weight_end=0.001,
-        explore_after=1000 if spec.action.kind == "discrete" else 0,
+        explore_after=1000 if spec.action.kind == "discrete" and not spec.action.masked else 0,
         optimiser="adam",
         learning_rate=5e-4,
         optimiser_epsilon=1e-5,

@@ -200,6 +200,7 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
         size = model.network.state_size
         store = ExperienceStore(pool.spec, agents, learn.rollout, spare, learn.discount, CPU, size)
         frames = SharedFrames(pool.slots.frames, CPU)
+        masks = None if pool.slots.masks is None else SharedFrames(pool.slots.masks, CPU)
         stats = Stats(1, lambda steps, seconds: 0.0, lambda: NO_GAUGES)
         stats.account = Account(pool.slots.account) if account else None
         rates = Rates(learn, lambda: 0.0)
@@ -208,7 +209,7 @@ def make_engine(make_pool: Callable[..., AgentPool]) -> Iterator[Callable[..., E
             [
                 Predictor(
                     n, pool=pool, frames=frames, training_queue=queue, store=store, model=model, lane=Lane(CPU, n),
-                    stats=stats,
+                    stats=stats, masks=masks,
                 )
                 for n in range(predictors)
             ],

@@ -106,6 +106,8 @@ class Side:
             share_frames(pool.slots.frames, device)  # the same memory cannot be locked twice
         self.frames = share_frames(pool.slots.frames, device)
         assert self.frames._copies == (kind == "copying")
+        masks = pool.slots.masks
+        self.masks = None if masks is None else share_frames(masks, device)
         self.predictors = [
             Predictor(
                 n,
@@ -116,6 +118,7 @@ class Side:
                 model=self.model,
                 lane=lane,
                 stats=self.stats,
+                masks=self.masks,
             )
             for n, lane in enumerate(self.lanes)
         ]

@@ -46,7 +46,7 @@ def learner_of(config: Config, seed: int) -> tuple[Learner, SharedModel]:
     board.rates[:] = config.learn.learning_rate, config.learn.entropy_weight
     model.publish(board, board.model)
     model.attach(board, board.model, 0)
-    environment = envs.make(config.env_id, config.env, False, environment_seed(seed, 0))
+    environment = envs.make(config.env_id, config.env, False, environment_seed(seed, 0), masked=spec.action.masked)
     agent = Agent(environment, slots, 0, clip_rewards=config.env.clip_rewards, life_loss=config.env.life_loss)
     placement = placements.place("a3c-cpu", model, Lane(CPU, lane_seed(seed, 0)), config.learn)
     learner = Learner(

@@ -199,6 +199,114 @@ class Road(gymnasium.Env[Any, Any]):
         return np.array([self._place / self.LENGTH], np.float32)
 
 
+class Locks(gymnasium.Env[Any, Any]):
+    """Shows one of three locks at each of four steps. Each has a key, which is an action: pays how much of the action
+    fits, from 0 to 1. The numbers of a Box fit the better, the nearer they are."""
+
+    LENGTH = 4
+    SPACES: dict[str, spaces.Space[Any]] = {
+        "multi-discrete": spaces.MultiDiscrete(np.array([[3, 2], [4, 3]]), start=np.array([[0, 5], [-1, 0]])),
+        "multi-binary": spaces.MultiBinary((2, 2)),
+        "tuple": spaces.Tuple((spaces.Discrete(3, start=2), spaces.Box(-2.0, 6.0, (2,)))),
+        "dict": spaces.Dict(
+            {
+                "turn": spaces.Tuple((spaces.Box(-1.0, 1.0, (1,)), spaces.MultiDiscrete(np.array([3, 2])))),
+                "jump": spaces.MultiBinary(2),
+            }
+        ),
+    }
+
+    def __init__(self, actions: str) -> None:
+        self.observation_space = spaces.Box(0, 1, (3,), np.float32)
+        self.action_space = self.SPACES[actions]
+        self.action_space.seed(5)
+        self.keys = [self.action_space.sample() for _ in range(3)]
+        self._lock = self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        super().reset(seed=seed)
+        self._step = 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> Step:
+        assert self.action_space.contains(action)
+        fit = self.fit(self.action_space, action, self.keys[self._lock])
+        self._step += 1
+        return self._show(), fit, self._step == self.LENGTH, False, {}
+
+    def _show(self) -> Any:
+        self._lock = int(self.np_random.integers(3))
+        return one_hot(self._lock, 3)
+
+    @classmethod
+    def fit(cls, space: spaces.Space[Any], action: Any, key: Any) -> float:
+        if isinstance(space, spaces.Dict):
+            fits = [cls.fit(part, action[name], key[name]) for name, part in space.spaces.items()]
+        elif isinstance(space, spaces.Tuple):
+            fits = [cls.fit(*parts) for parts in zip(space.spaces, action, key, strict=True)]
+        elif isinstance(space, spaces.Box):
+            fits = 1.0 - np.abs(action - key) / (space.high - space.low)
+        else:
+            fits = np.asarray(action) == key
+        return float(np.mean(fits))
+
+
+class Doors(gymnasium.Env[Any, Any]):
+    """Eight rooms in a row. Of four doors in each, some are open, as the mask says and the observation does not: an
+    open one leads to the next room and pays its number / 3, a closed one costs 1 and ends the episode. The reward of
+    the best legal policy depends on the doors: it is `best`."""
+
+    LENGTH = 8
+    SPACES: dict[str, spaces.Space[Any]] = {
+        "discrete": spaces.Discrete(4, start=1),
+        "multi-discrete": spaces.MultiDiscrete(np.array([4, 4])),
+        "dict": spaces.Dict({"aim": spaces.Box(-1.0, 1.0, (1,)), "door": spaces.Discrete(4)}),
+    }
+
+    def __init__(self, actions: str = "discrete") -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = self.SPACES[actions]
+        self._actions, self._step = actions, 0
+        self._open = np.ones((2, 4), np.int8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        super().reset(seed=seed)
+        self._step = 0
+        return self._enter()
+
+    def step(self, action: Any) -> Step:
+        doors = {
+            "discrete": lambda: [action - 1],
+            "multi-discrete": lambda: list(action),
+            "dict": lambda: [action["door"]],
+        }[self._actions]()
+        if not all(self._open[row, door] for row, door in enumerate(doors)):
+            return np.zeros(1, np.float32), -1.0, True, False, {}
+        self._step += 1
+        observation, info = self._enter()
+        return observation, float(np.mean(doors)) / 3.0, False, self._step == self.LENGTH, info
+
+    def _enter(self) -> Reset:
+        self._open = self.np_random.integers(0, 2, (2, 4)).astype(np.int8)
+        self._open[range(2), self.np_random.integers(4, size=2)] = 1
+        masks = {
+            "discrete": self._open[0],
+            "multi-discrete": tuple(self._open),
+            "dict": {"aim": None, "door": self._open[0]},
+        }
+        return np.ones(1, np.float32), {"action_mask": masks[self._actions]}
+
+    @classmethod
+    def best(cls) -> float:
+        """The mean score of whoever always takes the last of the open doors."""
+        last = []
+        for number in range(2**4 * 4):
+            doors = [number % 16 >> door & 1 for door in range(4)]
+            doors[number // 16] = 1
+            last.append(max(door for door in range(4) if doors[door]) / 3.0)
+        return cls.LENGTH * float(np.mean(last))
+
+
 class Faulty(Countdown):
     """Works in the trial before a run, which is known by its seed."""
 

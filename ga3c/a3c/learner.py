@@ -9,6 +9,7 @@ import time
 import torch
 from torch import Tensor
 
+from ga3c import nets
 from ga3c.a3c.placements import Placement
 from ga3c.a3c.reports import Report, Tell
 from ga3c.a3c.shared import Board
@@ -21,6 +22,7 @@ from ga3c.engine.device import dtype_of
 from ga3c.engine.lane import Mirror
 from ga3c.engine.model import flat_gradient
 from ga3c.envs import stacking
+from ga3c.envs.actions import check_finite
 from ga3c.envs.spec import EnvSpec
 from ga3c.learn.losses import Experience, Loss, rollout_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
@@ -68,6 +70,8 @@ class Learner:
         self._results = self._numbers.host.numpy()[:-1]
         self._actions = Mirror(lane, steps, *spec.action.shape, dtype=dtype_of(spec.action.dtype))  # [T, *action]
         self._chosen = self._actions.host.numpy()
+        masks = spec.action.mask_size
+        self._masks = Mirror(lane, steps + 1, masks, dtype=torch.uint8) if masks else None  # [T + 1, sum of n]
         self._measured = Mirror(lane, len(Measured._fields), dtype=torch.float32)
         self._decided: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * steps
         """The policy's parameters [1, A] and the value [1] of each step, with their autograd graph."""
@@ -102,6 +106,7 @@ class Learner:
         version = self._model.version
         self._stacks[0] = self._stacks[-1]  # the frame that the last rollout bootstrapped from is acted on now
         self._kept[0] = self._kept[-1]
+        self._keep_mask(0)
         self._predicting = 0
         reports: list[Report] = []
         told, steps = 0, self._config.rollout
@@ -130,6 +135,7 @@ class Learner:
         begin = time.monotonic_ns()
         self._decisions[step]()
         self._lane.finish()
+        check_finite(self._chosen[step, ...])
         self._slots.actions[self._index] = self._chosen[step]
         self._predicting += time.monotonic_ns() - begin
 
@@ -153,7 +159,13 @@ class Learner:
         self._results[step] = self._slots.rewards[self._index], discount, learn
         self._kept[step + 1] = not begins
         stacking.push(self._slots.frames[self._index], begins, before=self._stacks[step], out=self._stacks[step + 1])
+        self._keep_mask(step + 1)
         return flags
+
+    def _keep_mask(self, step: int) -> None:
+        """Takes the mask of the newest frame, where there are masks, for the decision of a step."""
+        if self._masks is not None and self._slots.masks is not None:
+            self._masks.host[step] = torch.from_numpy(self._slots.masks[self._index])
 
     def _update(self, version: int) -> Update:
         """Applies the gradient of the rollout, which was played with the weights of `version`."""
@@ -176,6 +188,9 @@ class Learner:
     def _decide(self, step: int) -> None:
         """From an observation to an action. The autograd graph is kept for the update."""
         parameters, value, self._states[step + 1] = self._evaluate(step)
+        if self._masks is not None:
+            self._masks.up(step)
+            parameters = nets.masked(parameters, self._masks.device[step])
         with torch.no_grad():
             action, _ = self._network.head.sample(parameters, self._lane.generator)
         self._actions.device[step] = action[0]

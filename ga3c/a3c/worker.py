@@ -55,17 +55,20 @@ def run(task: LearnerTask, slots: Slots, board: Board, memory: Tensor, tell: Tel
     own.receive(task.env_pickle)
     # The first learner has the seeds of GA3C's first agent and first predictor.
     seed = environment_seed(task.seed, task.learner, task.incarnation)
-    environment = envs.make(config.env_id, config.env, task.spec.raw_screens, seed, config.env_args)
+    spec = task.spec
+    environment = envs.make(
+        config.env_id, config.env, spec.raw_screens, seed, config.env_args, masked=spec.action.masked
+    )
     agent = Agent(
         environment, slots, task.learner, clip_rewards=config.env.clip_rewards, life_loss=config.env.life_loss
     )
     try:
-        model = SharedModel(nets.build(task.spec, config.net), config.learn, memory.device)
+        model = SharedModel(nets.build(spec, config.net), config.learn, memory.device)
         model.attach(board, memory, task.learner)
         lane = Lane(device.choose(config.engine.device), lane_seed(task.seed, task.learner, task.incarnation))
         placement = placements.place(config.engine.system, model, lane, config.learn)
         learner = Learner(
-            index=task.learner, agent=agent, spec=task.spec, slots=slots, board=board, placement=placement,
+            index=task.learner, agent=agent, spec=spec, slots=slots, board=board, placement=placement,
             config=config.learn, tell=tell,
         )  # fmt: skip
         learner.run()

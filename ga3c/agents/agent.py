@@ -2,7 +2,7 @@
 
 from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
 from ga3c.agents.slots import Slots
-from ga3c.envs.spec import Environment
+from ga3c.envs.spec import Environment, Mask
 from ga3c.errors import UserError
 
 _LARGEST_REWARD = 1e18
@@ -24,6 +24,7 @@ class Agent:
         self._index = index
         self._frame = slots.frames[index]
         self._action = slots.actions[index, ...]  # a view, also where an action is a single number
+        self._masks = slots.masks
         self._clip_rewards = clip_rewards
         self._largest_reward = _LARGEST_CLIPPED if clip_rewards else _LARGEST_REWARD
         self._life_loss = life_loss
@@ -37,9 +38,10 @@ class Agent:
             self._begin()
             self._write(0.0, FIRST)
             return
-        reward, terminated, truncated, life_lost = self._environment.step(self._action, self._frame)
+        reward, terminated, truncated, life_lost, mask = self._environment.step(self._action, self._frame)
         if not -self._largest_reward <= reward <= self._largest_reward:  # nor is NaN
             raise UserError(_refusal(reward))
+        self._allow(mask)
         self._score += reward
         self._length += 1
         flags = 0
@@ -63,10 +65,16 @@ class Agent:
         self._environment.close()
 
     def _begin(self) -> None:
-        self._environment.reset(self._frame)
+        self._allow(self._environment.reset(self._frame))
         self._begin_next = False
         self._score = 0.0
         self._length = 0
+
+    def _allow(self, mask: Mask | None) -> None:
+        """Writes which actions are legal at the new frame. At the last one of an episode the mask before it stays:
+        no action is played there."""
+        if mask is not None and self._masks is not None:
+            self._masks[self._index] = mask
 
     def _write(self, reward: float, flags: int) -> None:
         self._slots.rewards[self._index] = reward

@@ -146,7 +146,7 @@ class AgentPool(Supervisor[AgentProcess]):
         task = AgentTask(
             env_id=self.spec.id, env_args=self.spec.args, env=self._env,
             env_pickle=own.pickled(self.spec.id, *wrapping.factory_ids(self._env.wrap)),
-            raw_screens=self.spec.raw_screens, slots=self._plan,
+            raw_screens=self.spec.raw_screens, masked=self.spec.action.masked, slots=self._plan,
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
         )  # fmt: skip

@@ -62,6 +62,8 @@ class SlotPlan:
     frame_dtype: str
     action_shape: tuple[int, ...] = ()
     action_dtype: str = "int64"
+    mask_size: int = 0
+    """How many numbers an action mask has; 0 without masks."""
     spans: int = 0
     """How many spans a process that is traced keeps; 0 without a trace."""
 
@@ -70,7 +72,8 @@ class SlotPlan:
         """Slots for the frames and actions of an environment."""
         return SlotPlan(
             agents=agents, workers=workers, frame_shape=spec.frame_shape, frame_dtype=spec.frame_dtype,
-            action_shape=spec.action.shape, action_dtype=spec.action.dtype, spans=spans,
+            action_shape=spec.action.shape, action_dtype=spec.action.dtype, mask_size=spec.action.mask_size,
+            spans=spans,
         )  # fmt: skip
 
     @property
@@ -79,10 +82,11 @@ class SlotPlan:
         agents, workers = self.agents, self.workers
         frames = _bytes((agents, *self.frame_shape), self.frame_dtype)
         actions = _bytes((agents, *self.action_shape), self.action_dtype)
+        masks = _bytes((agents, self.mask_size), "uint8")
         rings = workers * (_aligned(24 * self.spans) + _aligned(8)) if self.spans else 0
         of_groups, of_workers = 5 * _aligned(16 * workers), 4 * _aligned(8 * workers)
         account = _aligned(8 * workers * len(OF_AGENTS) * CELLS)
-        return frames + actions + 5 * _aligned(8 * agents) + of_groups + of_workers + account + rings
+        return frames + actions + masks + 5 * _aligned(8 * agents) + of_groups + of_workers + account + rings
 
 
 class Slots:
@@ -102,6 +106,8 @@ class Slots:
         self.rewards = array((agents,), "float32")
         self.flags = array((agents,), "uint8")
         self.actions = array((agents, *plan.action_shape), plan.action_dtype)
+        self.masks = array((agents, plan.mask_size), "uint8") if plan.mask_size else None
+        """Which actions are legal at each agent's frame; None where all are."""
         self.scores = array((agents,), "float64")
         self.lengths = array((agents,), "int64")
         self.posted_ns = array((agents,), "int64")

@@ -30,6 +30,8 @@ class AgentTask(Task):
     """The environment's class or function and those of its wrappers, where only the server knows them."""
     env: EnvConfig
     raw_screens: bool
+    masked: bool
+    """Whether the environment has action masks that are used."""
     slots: SlotPlan
     worker: int
     incarnation: int
@@ -109,7 +111,7 @@ def run(task: AgentTask) -> None:
 
 def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent:
     seed = environment_seed(task.seed, index, task.incarnation)
-    environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args)
+    environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args, masked=task.masked)
     slots.progress[task.worker] += 1
     return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
 

@@ -103,7 +103,7 @@ def _train_once(config: Config, sink: Sink, on_left: OnLeft) -> bool:
             server.run([sink, Watch(on_left, Budget(0.0), server.stop)])
         except Diverged:
             finite = False
-        if server.stats.failure is not None:
+        if server.stats.failure is not None and not server.stats.diverged:
             raise RunFailed(server.stats.failure)  # weights that are not finite may be its result
         if server.stats.progress < 1.0:
             raise KeyboardInterrupt  # the server handled the signal to stop in order

@@ -43,6 +43,9 @@ class EnvConfig:
     wrap: tuple[str, ...] = ()
     """Wrappers around each environment, the innermost first: MODULE:NAME of a gymnasium.Wrapper class or of a function
     from environment to environment, with arguments as in "gymnasium.wrappers:TimeLimit(max_episode_steps=500)"."""
+    action_masks: Literal["auto", "off"] = "auto"
+    """Choose only among the actions that the environment's `info["action_mask"]` allows, where it has one (auto), or
+    among all (off)."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")

@@ -44,10 +44,11 @@ class Explorer:
     An agent has at most one request under way, so only one predictor at a time changes its entries."""
 
     def __init__(self, config: LearnConfig, agents: int, spec: EnvSpec) -> None:
-        if spec.action.kind != "discrete":
+        if spec.action.kind != "discrete" or spec.action.masked:
+            masked = " with a mask" if spec.action.masked else ""
             raise UserError(
-                f"--explore-after is {config.explore_after}, but agents explore only Discrete actions, and an action "
-                f"of {spec.id} is {spec.action}; use 0."
+                f"--explore-after is {config.explore_after}, but agents explore only Discrete actions without masks, "
+                f"and an action of {spec.id} is {spec.action}{masked}; use 0."
             )
         self._after, self._rate = config.explore_after, config.explore_rate
         self._num_actions = spec.action.num

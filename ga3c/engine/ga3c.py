@@ -69,6 +69,8 @@ class Ga3c:
         )
         self.pool.play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
+        masks = self.pool.slots.masks
+        self._masks = None if masks is None else SharedFrames(masks, where)
         batch = learn.batch_rollouts
         held = math.ceil(engine.delay / learn.reuse) * batch  # a batch makes `reuse` updates
         kind = LockStepQueue if engine.deterministic else TrainingQueue
@@ -119,6 +121,7 @@ class Ga3c:
             model=self.model,
             lane=self._lane(number, urgent=True),
             stats=self.stats,
+            masks=self._masks,
             explorer=self._explorer,
             seats=self._predictor_seats,
         )
@@ -266,6 +269,8 @@ class Ga3c:
             self.pool.stop(patience)
             if not self.left:
                 self._frames.close()
+                if self._masks is not None:
+                    self._masks.close()
 
     def _join(self) -> list[str]:
         """Waits for the threads, and returns the names of those that have not ended in time."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from ga3c import nets
 from ga3c.agents.flags import EPISODE
 from ga3c.agents.host import AgentHost
 from ga3c.agents.prediction_queue import Request
@@ -20,6 +21,7 @@ from ga3c.engine.stage import Stage
 from ga3c.engine.store import ExperienceStore
 from ga3c.engine.timing import PredictionTimes
 from ga3c.engine.training_queue import TrainingQueue
+from ga3c.envs.actions import check_finite
 from ga3c.metrics.stats import Ended, Stats
 
 
@@ -37,14 +39,17 @@ class Predictor(Stage[Request]):
         model: Model,
         lane: Lane,
         stats: Stats,
+        masks: SharedFrames | None = None,
         explorer: Explorer | None = None,
         seats: Seats | None = None,
     ) -> None:
-        """Without an `explorer` every action is drawn from the policy. Without `seats` the predictor never rests."""
+        """`masks` are the agents' action masks, where the environment has them. Without an `explorer` every action is
+        drawn from the policy. Without `seats` the predictor never rests."""
         super().__init__("predictor", number, lane, stats, seats)
         self._pool = pool
         self._slots = pool.slots
         self._frames = frames
+        self._masks = masks
         self._prediction_queue = pool.queue
         self._training_queue = training_queue
         self._store = store
@@ -91,7 +96,9 @@ class Predictor(Stage[Request]):
         self._launch(table)
         self._lane.finish()
         times.done()
-        self._slots.actions[agents] = self._actions[: len(agents)]
+        actions = self._actions[: len(agents)]
+        check_finite(actions)
+        self._slots.actions[agents] = actions
         ended = self._ended(agents[(flags & EPISODE) != 0])
         times.reply(requests, agents)
         # Before the groups are woken: a later mark could fall on their next request.
@@ -109,6 +116,8 @@ class Predictor(Stage[Request]):
     def _refresh_frames(self, requests: Sequence[Request]) -> None:
         for request in requests:
             self._frames.refresh(request.group.start, request.group.stop)
+            if self._masks is not None:
+                self._masks.refresh(request.group.start, request.group.stop)
 
     def _launch(self, table: RowTable) -> None:
         if self._lane.captures:
@@ -120,6 +129,7 @@ class Predictor(Stage[Request]):
         """The work of one prediction, from the frames in shared memory to the sampled actions, all on the device."""
         store, rows = self._store, table.send()
         frames = self._frames.select(rows.agent)
+        masks = None if self._masks is None else self._masks.select(rows.agent)
         if self._preprocess is not None:
             frames = self._preprocess(frames)
         store.write_results(rows)
@@ -129,12 +139,13 @@ class Predictor(Stage[Request]):
         self._times.copied()
         state = store.recall(rows)
         parameters, _, state = self._network.step(observations, state)
+        parameters = nets.masked(parameters, masks)
         store.remember(rows, state)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)
         if self._explorer is not None and (self._explores or self._lane.captures):
             head = self._network.head
             actions, log_probs = self._explorer.apply(rows.way, rows.forced, head, parameters, actions)
-        store.write_decisions(rows, actions, log_probs)
+        store.write_decisions(rows, actions, log_probs, masks)
         self._host_actions[: table.size].copy_(actions, non_blocking=True)
 
     def _capture(self) -> dict[int, Callable[[], None]]:

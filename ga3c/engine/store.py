@@ -5,7 +5,7 @@ agent, with all that training needs, so that a block goes to a trainer and back 
 rollout of T steps and observations of S stacked frames:
 
     frames   [S - 1 frames of history | T frames acted on | 1 frame to bootstrap from]
-    steps    [T: action, log-probability, reward, discount, learn]
+    steps    [T: action, log-probability, reward, discount, learn, action mask if there are masks]
     states   [before the first step | after the last step so far]       of recurrent networks
 
 The frame that ends a block begins the next block of the same agent, so the last S frames are carried over, with the
@@ -46,6 +46,7 @@ class Rollouts(NamedTuple):
     learn: Tensor  # [B, T]
     state: Tensor | None = None  # [B, Z], the recurrent state before the first step
     begins: Tensor | None = None  # [B, T + 1], with a recurrent state: where an episode begins
+    masks: Tensor | None = None  # [B, T, sum of n], where there are action masks: 1 for the actions that were legal
 
 
 class ExperienceStore:
@@ -77,7 +78,8 @@ class ExperienceStore:
         self._observation_shape = spec.observation_shape
         shape = stored_frame_shape(spec)
         dtype = dtype_of(spec.frame_dtype)
-        size = (blocks + 1) * (layout.frames * int(np.prod(shape)) * dtype.itemsize + 8 * state_size)
+        of_block = layout.frames * int(np.prod(shape)) * dtype.itemsize + 8 * state_size
+        size = (blocks + 1) * (of_block + rollout * spec.action.mask_size)
         if device.type == "cpu":
             check_memory(size, "The experience store")
         self.frames = torch.zeros((blocks + 1) * layout.frames, *shape, dtype=dtype, device=device)
@@ -86,6 +88,8 @@ class ExperienceStore:
         steps = (blocks + 1) * rollout
         self.actions = torch.zeros(steps, *spec.action.shape, dtype=dtype_of(spec.action.dtype), device=device)
         self.log_probs = torch.zeros(steps, device=device)
+        masks = spec.action.mask_size
+        self.masks = torch.zeros(steps, masks, dtype=torch.uint8, device=device) if masks else None
         # One array, since the three are written and read together.
         self.results = torch.zeros(steps, 3, device=device)
         self.rewards, self.discounts, self.learn = self.results.unbind(1)
@@ -222,9 +226,13 @@ class ExperienceStore:
         if self.states is not None and state is not None:
             self.states[:, 1].index_copy_(0, _blocks_of(rows.step, self.rollout), state)
 
-    def write_decisions(self, rows: Rows[Tensor], actions: Tensor, log_probs: Tensor) -> None:
+    def write_decisions(
+        self, rows: Rows[Tensor], actions: Tensor, log_probs: Tensor, masks: Tensor | None = None
+    ) -> None:
         self.actions.index_copy_(0, rows.step, actions)
         self.log_probs.index_copy_(0, rows.step, log_probs)
+        if self.masks is not None and masks is not None:
+            self.masks.index_copy_(0, rows.step, masks)
 
     def gather(self, blocks: Tensor) -> Rollouts:
         """The rollouts in the given blocks [B], as one batch."""
@@ -243,6 +251,9 @@ class ExperienceStore:
             learn=learn,
             state=None if self.states is None else self.states[:, 0].index_select(0, blocks),
             begins=None if self.states is None else age == 0,
+            masks=None
+            if self.masks is None
+            else self.masks.view(-1, steps, self.masks.shape[1]).index_select(0, blocks),
         )
 
 

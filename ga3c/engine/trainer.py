@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ga3c import nets
 from ga3c.config import LearnConfig
 from ga3c.engine.lane import Lane
 from ga3c.engine.model import Model, flat_gradient, gradient_in_pieces
@@ -172,7 +173,7 @@ class Trainer(Stage[int]):
         parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
         loss = rollout_loss(
             self._network.head,
-            parameters[:, :-1],
+            nets.masked(parameters[:, :-1], batch.masks),
             values[:, :-1],
             bootstrap=values[:, -1],
             experience=Experience(batch.actions, batch.log_probs, batch.rewards, batch.discounts, batch.learn),

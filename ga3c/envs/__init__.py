@@ -94,14 +94,17 @@ def make(
     seed: int,
     env_args: Mapping[str, Any] | None = None,
     *,
+    masked: bool = False,
     render: bool = False,
     guarded: bool = False,
 ) -> Environment:
-    """An environment that `describe` accepts. Only with `render` may its `render` be called. A `guarded` one fails with
-    a sentence for people instead of a traceback, and does not multiply this process by forking it."""
+    """An environment that `describe` accepts. It is `masked` where its `ActionSpec` is. Only with `render` may its
+    `render` be called. A `guarded` one fails with a sentence for people instead of a traceback, and does not multiply
+    this process by forking it."""
     if guarded:
         with guard.without_forks():
-            return guard.Guarded(env_id, make(env_id, config, raw_screens, seed, env_args, render=render))
+            environment = make(env_id, config, raw_screens, seed, env_args, masked=masked, render=render)
+            return guard.Guarded(env_id, environment)
     registered = catalog.find(env_id)
     from ga3c.envs import atari, gym
 
@@ -109,4 +112,4 @@ def make(
     if atari.is_atari(registered.entry_point, registered.kwargs):
         game = atari.game_of({**registered.kwargs, **args})
         return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
-    return gym.GymEnvironment(env_id, registered, config, seed, args, render)
+    return gym.GymEnvironment(env_id, registered, config, seed, args, render, masked)

@@ -23,6 +23,8 @@ class Description:
     action_space: spaces.Space[Any]
     frame_rate: float
     """Pictures per second."""
+    masked: bool = False
+    """Whether `info` has action masks."""
     notes: tuple[str, ...] = ()
     """What seems doubtful about it: sentences for people."""
 
@@ -48,7 +50,8 @@ def _plain(space: spaces.Space[Any]) -> dict[str, Any]:
         case spaces.MultiBinary():
             return {"kind": "binary", "shape": space.shape}
         case spaces.MultiDiscrete():
-            return {"kind": "multi", "n": np.asarray(space.nvec).tolist(), "start": np.asarray(space.start).tolist()}
+            counts = {"n": np.asarray(space.nvec).tolist(), "start": np.asarray(space.start).tolist()}
+            return {"kind": "multi", **counts, "dtype": np.dtype(space.dtype).str}
         case spaces.Dict():
             return {"kind": "dict", "parts": [[name, _plain(part)] for name, part in space.spaces.items()]}
         case spaces.Tuple():
@@ -69,7 +72,7 @@ def _space(plain: dict[str, Any]) -> spaces.Space[Any]:
         case "binary":
             return spaces.MultiBinary(plain["shape"])
         case "multi":
-            return spaces.MultiDiscrete(plain["n"], start=plain["start"])
+            return spaces.MultiDiscrete(plain["n"], np.dtype(plain["dtype"]).type, start=plain["start"])
         case "text":
             return spaces.Text(1)  # nothing reads it
         case "dict":

@@ -4,6 +4,7 @@ It answers in JSON lines on a descriptor of its own, since an environment may pr
 each phase before it begins: {"doing": PHASE, "method": NAME}. The answer comes before the environment is closed."""
 
 import contextlib
+import dataclasses
 import faulthandler
 import json
 import os
@@ -62,8 +63,9 @@ def _examine(task: dict[str, Any], tell: Tell) -> None:
     tell(doing="make", method="its constructor")
     env = gym.construct(env_id, registered, args, wraps)
     description = gym.described(env_id, env)
-    notes = trial.check(env_id, env, lambda method: tell(doing="try", method=method))
-    tell(description=description.to_json(), notes=notes, files=_files([env_id, *wrapping.factory_ids(wraps)], env))
+    notes, masked = trial.check(env_id, env, lambda method: tell(doing="try", method=method))
+    files = _files([env_id, *wrapping.factory_ids(wraps)], env)
+    tell(description=dataclasses.replace(description, masked=masked).to_json(), notes=notes, files=files)
     tell(doing="close", method="close")
     try:
         env.close()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ga3c.envs.spec import Action, Environment, Frame, Transition
+from ga3c.envs.spec import Action, Environment, Frame, Mask, Transition
 from ga3c.errors import UserError
 
 _LONGEST_REASON = 300
@@ -88,9 +88,9 @@ class Guarded:
         self._env_id = env_id
         self._environment = environment
 
-    def reset(self, out: Frame) -> None:
+    def reset(self, out: Frame) -> Mask | None:
         with self._told("reset"):
-            self._environment.reset(out)
+            return self._environment.reset(out)
 
     def step(self, action: Action, out: Frame) -> Transition:
         with self._told("step"):

@@ -1,5 +1,6 @@
 """Any other Gymnasium environment."""
 
+import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +16,10 @@ from ga3c.envs.action_space import action_of
 from ga3c.envs.actions import reader
 from ga3c.envs.catalog import Registered
 from ga3c.envs.description import Description
+from ga3c.envs.masks import MaskReader, has_mask
 from ga3c.envs.observation_space import layout_of, notes_of
 from ga3c.envs.packing import Packer
-from ga3c.envs.spec import Action, EnvSpec, Frame, Transition
+from ga3c.envs.spec import Action, EnvSpec, Frame, Mask, Transition
 from ga3c.errors import UserError
 
 DEFAULT_FPS = 30.0
@@ -27,7 +29,10 @@ def describe(env_id: str, registered: Registered, env_args: Mapping[str, Any]) -
     """Makes the environment in this process, without wrappers, and asks for its spaces."""
     env = construct(env_id, registered, env_args)
     try:
-        return described(env_id, env)
+        description = described(env_id, env)
+        if action_of(env_id, description.action_space, EnvConfig()).nums:  # others have no masks, and reset takes time
+            return dataclasses.replace(description, masked=has_mask(env.reset(seed=0)[1]))
+        return description
     finally:
         env.close()
 
@@ -48,13 +53,15 @@ def described(env_id: str, env: gymnasium.Env[Any, Any]) -> Description:
 def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: Mapping[str, Any]) -> EnvSpec:
     """The spec of an environment that was described."""
     layout = layout_of(env_id, description.observation_space)
+    action = action_of(env_id, description.action_space, config)
+    masked = description.masked and bool(action.nums) and config.action_masks == "auto"
     return EnvSpec(
         id=env_id,
         args=env_args,
         source="gym",
         layout=layout,
         stack=config.stack if layout.has_pictures else 1,
-        action=action_of(env_id, description.action_space, config),
+        action=dataclasses.replace(action, masked=masked),
         frames_per_step=1,
         frame_rate=description.frame_rate,
         notes=description.notes,
@@ -80,22 +87,28 @@ class GymEnvironment:
         seed: int,
         env_args: Mapping[str, Any],
         render: bool,
+        masked: bool,
     ) -> None:
         self._env = construct(env_id, registered, env_args, config.wrap, render=render)
         self._write = Packer(env_id, self._env.observation_space)
-        self._read_action = reader(action_of(env_id, self._env.action_space, config))
+        action = action_of(env_id, self._env.action_space, config)
+        self._read_action = reader(action)
+        self._mask_of = MaskReader(env_id, action).of if masked else None
         self._seed: int | None = seed
 
-    def reset(self, out: Frame) -> None:
+    def reset(self, out: Frame) -> Mask | None:
         # Seeded once: the same seed at every reset would repeat the same episode.
-        observation, _ = self._env.reset(seed=self._seed)
+        observation, info = self._env.reset(seed=self._seed)
         self._seed = None
         self._write(observation, out)
+        return None if self._mask_of is None else self._mask_of(info)
 
     def step(self, action: Action, out: Frame) -> Transition:
-        observation, reward, terminated, truncated, _ = self._env.step(self._read_action(action))
+        observation, reward, terminated, truncated, info = self._env.step(self._read_action(action))
         self._write(observation, out)
-        return Transition(float(reward), bool(terminated), bool(truncated), False)
+        # Nobody acts on the last observation of an episode, so it may have no legal action.
+        mask = None if self._mask_of is None or terminated or truncated else self._mask_of(info)
+        return Transition(float(reward), bool(terminated), bool(truncated), False, mask)
 
     def render(self) -> list[NDArray[np.uint8]]:
         name = self._env.spec.id if self._env.spec else "The environment"

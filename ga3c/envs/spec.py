@@ -1,6 +1,6 @@
 """What the rest of the system knows of an environment, and the interface through which an agent plays it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -14,44 +14,88 @@ Frame = NDArray[Any]
 Action = NDArray[Any]
 """One row, of the shape and dtype of the `ActionSpec`. Rows of shape () are arrays without dimensions or scalars."""
 
+Mask = NDArray[np.uint8]
+"""Which actions are legal: 1 or 0 for each action of each choice, one choice after the other."""
+
 _UNBOUNDED = 1e30
 """A bound beyond this number counts as no bound, since the range between two such bounds may not be finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActionSpec:
-    """What an action is: one row of numbers. `envs/actions.py` turns a row into what the environment takes."""
+    """What an action is: one row, first a whole number for each choice, then the real numbers. `envs/actions.py` turns
+    a row into what the environment takes."""
 
-    kind: Literal["discrete", "box"]
-    """Which head of the network chooses it."""
-    shape: tuple[int, ...]
-    """Of one row; () for a single number."""
-    dtype: Literal["int64", "float32"]
+    kind: Literal["discrete", "choices", "box", "tuple", "dict"]
+    """The form of an action: one number, an array of choices, an array of real numbers, or parts of any kind."""
     nums: tuple[int, ...] = ()
-    """How many actions each choice of a `discrete` one is from."""
+    """How many actions each choice is from."""
     starts: tuple[int, ...] = ()
     """The environment's number of the first of them."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """The bounds of each number of a `box`."""
+    """The bounds of each real number."""
     bounds: ActionBounds = "clip"
-    """How the numbers of a `box` get into their bounds."""
+    """How real numbers get into their bounds."""
     env_shape: tuple[int, ...] = ()
     env_dtype: str = "int64"
     """Of the array that the environment takes."""
+    parts: tuple["ActionSpec", ...] = ()
+    """Of a `tuple` or `dict`. A row has the choices of all parts, then the real numbers of all."""
+    names: tuple[str, ...] = ()
+    """Of the parts of a `dict`."""
+    masked: bool = False
+    """Whether the environment says with each observation which actions are legal, and only those are chosen."""
 
     @staticmethod
     def discrete(num: int, start: int = 0) -> "ActionSpec":
         """One of `num` actions, 0 to num - 1, which the environment counts from `start`."""
-        return ActionSpec(kind="discrete", shape=(), dtype="int64", nums=(num,), starts=(start,))
+        return ActionSpec(kind="discrete", nums=(num,), starts=(start,))
+
+    @staticmethod
+    def choices(nums: NDArray[Any], starts: NDArray[Any], dtype: str = "int64") -> "ActionSpec":
+        """An array of choices, each among its number of actions, which the environment counts from `starts`."""
+        return ActionSpec(
+            kind="choices", nums=tuple(nums.ravel().tolist()), starts=tuple(starts.ravel().tolist()),
+            env_shape=nums.shape, env_dtype=dtype,
+        )  # fmt: skip
 
     @staticmethod
     def box(low: NDArray[Any], high: NDArray[Any], bounds: ActionBounds = "clip") -> "ActionSpec":
-        """An array of real numbers with the shape and dtype of its bounds. A row is flat."""
+        """An array of real numbers with the shape and dtype of its bounds."""
         return ActionSpec(
-            kind="box", shape=(low.size,), dtype="float32", low=tuple(low.ravel().tolist()),
-            high=tuple(high.ravel().tolist()), bounds=bounds, env_shape=low.shape, env_dtype=str(low.dtype),
+            kind="box", low=tuple(low.ravel().tolist()), high=tuple(high.ravel().tolist()), bounds=bounds,
+            env_shape=low.shape, env_dtype=str(low.dtype),
         )  # fmt: skip
+
+    @staticmethod
+    def product(parts: Sequence["ActionSpec"], names: Sequence[str] | None = None) -> "ActionSpec":
+        """A tuple of actions, or a dict of them where they have names."""
+        return ActionSpec(
+            kind="tuple" if names is None else "dict",
+            nums=tuple(num for part in parts for num in part.nums),
+            starts=tuple(start for part in parts for start in part.starts),
+            low=tuple(bound for part in parts for bound in part.low),
+            high=tuple(bound for part in parts for bound in part.high),
+            bounds=next((part.bounds for part in parts if part.low), "clip"),  # one setting for all
+            parts=tuple(parts),
+            names=tuple(names or ()),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one row; () for a single choice."""
+        return () if self.kind == "discrete" else (len(self.nums) + len(self.low),)
+
+    @property
+    def dtype(self) -> Literal["int64", "float32"]:
+        """Of one row. A choice beside real numbers is a float that is whole."""
+        return "float32" if self.low else "int64"
+
+    @property
+    def mask_size(self) -> int:
+        """How many numbers a mask has; 0 where there are none."""
+        return sum(self.nums) if self.masked else 0
 
     @property
     def num(self) -> int:
@@ -61,14 +105,15 @@ class ActionSpec:
 
     @property
     def bounded(self) -> tuple[bool, ...]:
-        """Which numbers of a `box` have two bounds: a row has them in units of half their range."""
+        """Which real numbers have two bounds: a row has them in units of half their range."""
         return tuple(max(abs(low), abs(high)) < _UNBOUNDED for low, high in zip(self.low, self.high, strict=True))
 
     def __str__(self) -> str:
         """In a few words."""
         if self.kind == "discrete":
             return f"one of {self.num} actions"
-        return "1 real number" if self.shape == (1,) else f"{self.shape[0]} real numbers"
+        counts = ((len(self.nums), "choice"), (len(self.low), "real number"))
+        return " and ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +174,15 @@ class Transition(NamedTuple):
     terminated: bool
     truncated: bool
     life_lost: bool
+    mask: Mask | None = None
+    """Which actions are legal next, where the environment has masks and the episode goes on."""
 
 
 class Environment(Protocol):
     """An environment that writes its frames into the caller's memory."""
 
-    def reset(self, out: Frame) -> None:
-        """Begins an episode and writes its first frame into `out`."""
+    def reset(self, out: Frame) -> Mask | None:
+        """Begins an episode, writes its first frame into `out`, and returns the action mask if there are masks."""
 
     def step(self, action: Action, out: Frame) -> Transition:
         """Acts once and writes the next frame into `out`, also the last frame of an episode."""

@@ -5,15 +5,20 @@ What cannot be trained on is a UserError; what is doubtful becomes a note."""
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from ga3c.config import EnvConfig
+from ga3c.envs.action_space import action_of
+from ga3c.envs.actions import reader
 from ga3c.envs.guard import failed, reason_of
+from ga3c.envs.masks import MaskReader, has_mask, random_row
 from ga3c.envs.observation_space import is_text, layout_of
 from ga3c.envs.packing import Packer
+from ga3c.envs.spec import Mask
 from ga3c.errors import UserError
 
 SEED = 2**31 - 1
@@ -27,8 +32,17 @@ _RESETS = "reset must return (observation, info), as in reset(self, *, seed=None
 _STEPS = "step must return (observation, reward, terminated, truncated, info)"
 
 
-def check(env_id: str, env: gymnasium.Env[Any, Any], on_call: Callable[[str], None] = lambda method: None) -> list[str]:
-    """Plays a few steps and returns notes. `on_call` is told the method that is about to be called."""
+class Findings(NamedTuple):
+    """What a trial found."""
+
+    notes: list[str]
+    """What seems doubtful: sentences for people."""
+    masked: bool
+    """Whether the environment says which actions are legal."""
+
+
+def check(env_id: str, env: gymnasium.Env[Any, Any], on_call: Callable[[str], None] = lambda method: None) -> Findings:
+    """Plays a few steps. `on_call` is told the method that is about to be called."""
     trial = _Trial(env_id, env, on_call)
     env.action_space.seed(1)
     for seed, steps in zip((SEED, None), _EPISODES, strict=True):
@@ -36,7 +50,7 @@ def check(env_id: str, env: gymnasium.Env[Any, Any], on_call: Callable[[str], No
         for _ in range(steps):
             if trial.step():
                 trial.reset(None)
-    return trial.notes()
+    return Findings(trial.notes(), bool(trial.masked))
 
 
 class _Trial:
@@ -50,6 +64,12 @@ class _Trial:
         self._strays: str | None = None
         """How an observation left the bounds of its space."""
         self._largest_reward = 0.0
+        action = action_of(env_id, env.action_space, EnvConfig())
+        self._action, self._read_action, self._mask_of = action, reader(action), MaskReader(env_id, action).of
+        self._random = np.random.default_rng(1)
+        self._mask: Mask | None = None
+        self.masked: bool | None = None
+        """Whether there are action masks; None before the first reset."""
 
     def notes(self) -> list[str]:
         found = []
@@ -67,15 +87,17 @@ class _Trial:
         if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict)):
             raise UserError(f"{self._env_id}: reset returned {_brief(given)}; {_RESETS}.")
         self._look("reset", given[0])
+        if self.masked is None:
+            self.masked = bool(self._action.nums) and has_mask(given[1])
+        self._mask = self._mask_of(given[1]) if self.masked else None
 
     def step(self) -> bool:
         """Whether the episode is over."""
-        space = self._env.action_space
-        action = int(space.sample()) if isinstance(space, spaces.Discrete) else space.sample()
+        action = self._choose()
         given: Any = self._call("step", lambda: self._env.step(action))
         if not (isinstance(given, tuple) and len(given) == 5):
             raise UserError(f"{self._env_id}: step returned {_brief(given)}; {_STEPS}.")
-        observation, reward, terminated, truncated, _ = given
+        observation, reward, terminated, truncated, info = given
         self._judge(reward)
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_ | numbers.Integral) and np.shape(value) not in ((), (1,)):
@@ -83,7 +105,17 @@ class _Trial:
                     f"{self._env_id}: step returned {_brief(value)} as {name}, which must be True or False."
                 )
         self._look("step", observation)
-        return bool(terminated) or bool(truncated)
+        over = bool(terminated) or bool(truncated)
+        if self.masked and not over:
+            self._mask = self._mask_of(info)
+        return over
+
+    def _choose(self) -> Any:
+        """A random action, a legal one where the environment says which are."""
+        if self._mask is not None:
+            return self._read_action(random_row(self._action, self._mask, self._random))
+        space = self._env.action_space
+        return int(space.sample()) if isinstance(space, spaces.Discrete) else space.sample()
 
     def _call(self, method: str, call: Callable[[], Any]) -> Any:
         self._on_call(method)

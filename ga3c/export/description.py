@@ -81,7 +81,7 @@ def _action(action: ActionSpec) -> dict[str, Any]:
     squashed = action.bounded if action.bounds == "tanh" else (False,) * len(action.low)
     return {
         "kind": action.kind,
-        "mask": False,
+        "mask": action.masked,
         "nums": list(action.nums),
         "starts": list(action.starts),
         "low": list(action.low),
@@ -90,6 +90,8 @@ def _action(action: ActionSpec) -> dict[str, Any]:
         "tanh": list(squashed),
         "shape": list(action.env_shape),
         "dtype": action.env_dtype,
+        "parts": [_action(part) for part in action.parts],
+        "names": list(action.names),
     }
 
 

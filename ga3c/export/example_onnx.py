@@ -90,6 +90,8 @@ class Policy:
         about = self.about["action"]
         if about["mask"] and mask is not None:
             allowed = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
+            if allowed.size == len(about["nums"]) != logits.size:  # of MultiBinary: 0, 1, or 2 for both
+                allowed = np.stack([allowed != 1, allowed != 0], axis=1).ravel()
             logits = np.where(allowed, logits, -np.inf)
         if self._sample:  # the largest of logits with Gumbel noise is a draw from their softmax
             logits = logits + self._random.gumbel(size=logits.shape)

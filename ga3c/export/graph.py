@@ -18,7 +18,7 @@ ACTION, NEXT_STATE = "action", "next_state"
 class PolicyGraph(nn.Module):
     """The network of a policy on the CPU with 32 bits. Its inputs and outputs have a leading dimension N.
 
-    An action mask would be one more input, added to the logits before the mode; `inputs` is where it gets its name."""
+    The mode takes no action mask: who plays applies the mask to the logits, as `example.py` does."""
 
     _divisors: Tensor
 

@@ -16,7 +16,12 @@ STATISTICS = "observations.statistics"
 
 
 def check(trained: Trained) -> None:
-    """Refuses observations that an exported model cannot take."""
+    """Refuses observations and masks that an exported policy cannot take."""
+    if trained.spec.action.masked and trained.spec.action.parts:
+        raise UserError(
+            f"{trained.config.env_id} has action masks in several parts, and an exported policy takes only those of "
+            "one array; train it with --action-masks off."
+        )
     parts = trained.spec.layout.parts
     if len(parts) > 1:
         names = "a vector of numbers and " if not parts[0].is_picture else ""

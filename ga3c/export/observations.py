@@ -36,16 +36,17 @@ def _play(trained: Trained, seed: int) -> tuple[np.ndarray, np.ndarray]:
     observations = np.zeros((PLAYED, *spec.observation_shape), spec.frame_dtype)
     begins = np.zeros(PLAYED, np.bool_)
     state: PolicyState | None = None
-    over = True
+    over, mask = True, None
     try:
         for step in range(PLAYED):
             if over:
-                environment.reset(frames[0])
+                mask = environment.reset(frames[0])
             begins[step] = over
-            (action,), state = acting.act_on_frames(frames, state, begins[step : step + 1])
+            masks = None if mask is None else mask[None]
+            (action,), state = acting.act_on_frames(frames, state, begins[step : step + 1], masks)
             observations[step] = state.stacks.reshape(spec.observation_shape)
-            _, terminated, truncated, _ = environment.step(action, frames[0])
-            over = terminated or truncated
+            result = environment.step(action, frames[0])
+            over, mask = result.terminated or result.truncated, result.mask
     finally:
         environment.close()
     return observations, begins

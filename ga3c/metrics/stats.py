@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
+from ga3c.errors import Diverged
 from ga3c.machine import nvml
 from ga3c.metrics import account
 from ga3c.metrics.account import Account
@@ -104,6 +105,8 @@ class Stats:
         self._last_update: Update | None = None
         self.failure: str | None = None
         """The traceback of a thread that failed, if one did; the server then stops the run."""
+        self.diverged = False
+        """Whether the failure is that of weights which are no longer finite."""
         self.trace: Tracer | None = None
         """Spans of time of all stages, if `--profile` asks for them."""
         self.account: Account | None = None
@@ -188,8 +191,11 @@ class Stats:
             self._restarts += 1
 
     def fail(self, who: str, error: BaseException) -> None:
-        """Reports that thread `who` ended with an unexpected error, in one sentence and a traceback."""
+        """Reports that thread `who` ended with an unexpected error, in one sentence and a traceback. The end of a run
+        that diverged needs no traceback."""
         with self._lock:
+            if self.failure is None and isinstance(error, Diverged):
+                self.failure, self.diverged = str(error), True
             if self.failure is None:
                 what = traceback.format_exception_only(error)[-1].strip().partition("\n")[0]
                 self.failure = f"{who} failed: {what}.\n" + "".join(traceback.format_exception(error))

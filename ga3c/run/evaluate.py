@@ -168,7 +168,8 @@ def play(
                 rows, state = rows[left], None if state is None else state.take(left)
             if len(rows):
                 first = slots.flags[rows] & FIRST != 0
-                slots.actions[rows], state = acting.act_on_frames(slots.frames[rows], state, first)
+                masks = None if slots.masks is None else slots.masks[rows]
+                slots.actions[rows], state = acting.act_on_frames(slots.frames[rows], state, first, masks)
     finally:
         for agent in agents:
             agent.close()

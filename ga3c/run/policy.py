@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ga3c import nets
 from ga3c.envs import stacking
-from ga3c.envs.actions import read_all
+from ga3c.envs.actions import check_finite, read_all
+from ga3c.envs.masks import MaskReader
 from ga3c.errors import UserError
 from ga3c.run.trained import ActionChoice, Trained, Which, load
 
@@ -40,7 +42,11 @@ class Policy:
         return Policy(load(path, which, device), choice, seed)
 
     def act(
-        self, observation: Any, state: PolicyState | None = None, first: NDArray[np.bool_] | None = None
+        self,
+        observation: Any,
+        state: PolicyState | None = None,
+        first: NDArray[np.bool_] | None = None,
+        mask: Any = None,
     ) -> tuple[Any, PolicyState]:
         """The action for an observation, or the actions for a batch of them, and the state for the next call.
 
@@ -50,6 +56,8 @@ class Policy:
                 frames of 84 x 84 are one stack, unless `state` or `first` is of 4 environments.
             state: What the last call returned; None where an episode begins.
             first: For a batch, [N]: where an episode begins. Without a state, everywhere; else nowhere.
+            mask: Which actions are legal, as `info["action_mask"]` has it, or a batch of these. It is needed where the
+                policy was trained with masks.
         """
         if not isinstance(state, PolicyState | None):
             raise UserError(f"state is {state!r}, but must be None or the state that the last call of act returned.")
@@ -61,34 +69,54 @@ class Policy:
         first = np.full(count, state is None) if first is None else np.asarray(first, np.bool_).reshape(-1)
         if len(first) != count:
             raise UserError(f"first has {len(first)} entries, but there are {count} observations.")
+        masks = self._masks([mask] if single and mask is not None else mask, count)
         if stacked:
             state = PolicyState(frames, self._memory(state, first))
-            actions, state = self._decide(state)
+            actions, state = self._decide(state, masks)
         else:
-            actions, state = self.act_on_frames(frames, state, first)
+            actions, state = self.act_on_frames(frames, state, first, masks)
         chosen = read_all(self.trained.spec.action, actions)
         return (chosen[0] if single else chosen), state
 
     def act_on_frames(
-        self, frames: NDArray[Any], state: PolicyState | None, first: NDArray[np.bool_]
+        self,
+        frames: NDArray[Any],
+        state: PolicyState | None,
+        first: NDArray[np.bool_],
+        masks: NDArray[np.uint8] | None = None,
     ) -> tuple[NDArray[Any], PolicyState]:
-        """Action rows [N, *action] for the next frame of each environment, [N, *frame], and the state after them."""
+        """Action rows [N, *action] for the next frame of each environment, [N, *frame], and the state after them.
+        Where there are masks they are rows as well, [N, sum of n]."""
         spec = self.trained.spec
         before = np.zeros((len(frames), spec.stack, *frames.shape[1:]), frames.dtype) if state is None else state.stacks
         stacks = np.empty_like(before)
         for row, frame in enumerate(frames):
             stacking.push(frame, bool(first[row]), before=before[row], out=stacks[row])
-        return self._decide(PolicyState(stacks, self._memory(state, first)))
+        return self._decide(PolicyState(stacks, self._memory(state, first)), masks)
 
     @torch.inference_mode()
-    def _decide(self, state: PolicyState) -> tuple[NDArray[Any], PolicyState]:
+    def _decide(self, state: PolicyState, masks: NDArray[np.uint8] | None) -> tuple[NDArray[Any], PolicyState]:
         network, spec = self.trained.network, self.trained.spec
         observations = state.stacks.reshape(len(state.stacks), *spec.observation_shape)
         parameters, _, memory = network.step(torch.tensor(observations, device=self.trained.device), state.memory)
+        parameters = nets.masked(parameters, None if masks is None else torch.tensor(masks, device=parameters.device))
         head = network.head
         actions = head.mode(parameters) if self._greedy else head.sample(parameters, self._generator)[0]
         chosen: NDArray[Any] = actions.cpu().numpy()
+        check_finite(chosen)
         return chosen, PolicyState(state.stacks, memory)
+
+    def _masks(self, masks: Any, count: int) -> NDArray[np.uint8] | None:
+        """The masks of `count` environments as rows."""
+        spec = self.trained.spec
+        if masks is None and not spec.action.masked:
+            return None
+        if masks is None:
+            raise UserError(f"{spec.id} was trained with action masks; give each observation's as mask.")
+        if len(masks) != count:
+            raise UserError(f"There are {len(masks)} masks, but {count} observations.")
+        read = MaskReader(spec.id, spec.action)
+        return np.stack([read(mask) for mask in masks])
 
     def _memory(self, state: PolicyState | None, first: NDArray[np.bool_]) -> Tensor | None:
         """The LSTM's state before this step: zeros where an episode begins."""

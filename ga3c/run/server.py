@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from ga3c.config import Config
-from ga3c.errors import RunFailed
+from ga3c.errors import Diverged, RunFailed
 from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode, Snapshot
@@ -173,7 +173,8 @@ class Server:
                         self._save_or_retry(snapshot)
             self._discount_pause()
             if self.stats.failure:
-                self._fail(RunFailed(self.stats.failure), "A thread failed.")
+                kind = Diverged if self.stats.diverged else RunFailed
+                self._fail(kind(self.stats.failure), "A thread failed.")
             elif self.stats.progress >= 1.0:
                 failed = watch.standstill()
                 if failed is not None:

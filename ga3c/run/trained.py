@@ -50,7 +50,7 @@ class Trained:
         own_seed = evaluation_seed(seed, index)
         return envs.make(
             self.config.env_id, self.config.env, self.spec.raw_screens, own_seed, self.config.env_args,
-            render=render, guarded=True,
+            masked=self.spec.action.masked, render=render, guarded=True,
         )  # fmt: skip
 
 

@@ -94,13 +94,14 @@ def scenes(trained: Trained, episodes: int, policy: ActionChoice, seed: int) -> 
     environment = trained.environment(seed, 0, render=True)
     try:
         for episode in range(1, episodes + 1):
-            environment.reset(frames[0])
+            mask = environment.reset(frames[0])
             score, state, over = 0.0, None, False
             for picture in environment.render():
                 yield Scene(enlarge(picture, spec), episode, score, over)
             while not over:
-                (action,), state = acting.act_on_frames(frames, state, np.array([state is None]))
-                reward, terminated, truncated, _ = environment.step(action, frames[0])
+                masks = None if mask is None else mask[None]
+                (action,), state = acting.act_on_frames(frames, state, np.array([state is None]), masks)
+                reward, terminated, truncated, _, mask = environment.step(action, frames[0])
                 score, over = score + reward, terminated or truncated
                 *pictures, last = environment.render()
                 for picture in pictures:

@@ -43,7 +43,7 @@ def after(observation: Any, reward: Any = 1.0, terminated: Any = False) -> dict[
 
 def test_a_trial_resets_twice_and_seeds_once() -> None:
     env = Tried(THREE)
-    assert trial.check("X", env) == []
+    assert trial.check("X", env) == ([], False)
     assert env.calls == [f"reset {trial.SEED}", *["step"] * 3, "reset None", *["step"] * 2]
     ending = Tried(THREE, **after(ZEROS, terminated=True))
     trial.check("X", ending)
@@ -96,7 +96,7 @@ def test_the_old_api_is_recognised_behind_wrappers_too() -> None:
 
 
 def test_what_is_doubtful_is_noted() -> None:
-    notes = trial.check("Some-v0", Tried(THREE, **after(ZEROS + 7, 1e30)))
+    notes, _ = trial.check("Some-v0", Tried(THREE, **after(ZEROS + 7, 1e30)))
     assert len(notes) == 2
     assert notes[0].startswith("Some-v0: its observations have numbers from 7 to 7, outside the bounds of its obs")
     assert notes[1].startswith("Some-v0 gives rewards of up to 1e+30; scale them to about 1")

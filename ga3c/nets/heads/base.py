@@ -39,5 +39,5 @@ class Head(nn.Module, ABC):
         """Log-probabilities of `actions` and entropies, both [...], with what they have in common computed once.
 
         With `epsilon`, every logarithm is of probabilities kept above it, as in the 2016 code. This bounds the loss of
-        an action that has become very improbable, and gives it no gradient. Of real numbers it is the density of each
-        one that is kept above it."""
+        an action that has become very improbable, and gives it no gradient. Of several choices it is the probability of
+        each one that is kept above it, of real numbers the density of each."""
