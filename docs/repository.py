@@ -105,7 +105,8 @@ def loaded_from_elsewhere(html: str) -> list[str]:
 
 def on_config(config: "MkDocsConfig") -> None:
     for part in config.nav or []:
-        part.get("Results", []).extend(records())
+        if "Results" in part:
+            part["Results"].append({"Records": records()})
 
 
 def on_files(files: "Files", *, config: "MkDocsConfig") -> None:

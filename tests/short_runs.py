@@ -6,7 +6,7 @@ from typing import Any
 
 import ga3c
 
-TRAINED, RESUMED, PLAYED = 4_000, 5_000, 2
+TRAINED, RESUMED, PLAYED = 2_500, 3_000, 2
 """Agent steps of a run, agent steps of a resumed run, and episodes of an evaluation."""
 
 

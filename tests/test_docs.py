@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import ga3c
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -110,6 +112,12 @@ def test_commands_in_blocks_have_flags_that_exist(page: Path) -> None:
         assert f"`ga3c {command}`" in known or command == "bench", line
         flags = [] if "results" in page.parts else re.findall(r"--(?:no-)?([a-z][a-z0-9-]*)", rest)
         assert [flag for flag in flags if f"`--{flag}`" not in known] == [], line
+
+
+def test_the_page_of_the_api_has_all_public_names() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: ga3c\.(\w+)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(ga3c.__all__)
 
 
 def test_every_test_that_the_promises_name_exists() -> None:
