@@ -9,7 +9,7 @@ from ga3c import envs
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
-from ga3c.errors import Ga3cError
+from ga3c.errors import Ga3cError, UserError
 from ga3c.run import evaluate as evaluating
 from ga3c.run import session, settings
 from ga3c.run import trust as trusting
@@ -57,7 +57,7 @@ def train(
         env_id = None if env is None else envs.identify(env)
         file = settings.read(None if config is None else Path(config), env_id)
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
-        run = session.begin(resolved, Path(out) if out is not None else None)
+        run = session.begin(resolved, None if out is None else _path("--out", out))
         crowd.note(resolved.engine.room)
         run.train(*terminal.sinks(ui, resolved, run.run_folder), callbacks=callbacks)
         return run
@@ -140,12 +140,18 @@ def load(
 
 def _bind(path: str | Path, env: Env | None, trust: bool) -> None:
     """Takes `env` for the environment of the run in a folder; without it, checks that its module may be imported."""
-    run = RunFolder.of(Path(path))
+    run = RunFolder.of(_path("The run's folder", path))
     env_id = run.read_config().env_id
     if env is not None:
         envs.bind(env_id, env)
     else:
         trusting.settle(env_id, run.path, trust)
+
+
+def _path(name: str, given: str | Path) -> Path:
+    if not str(given):  # `Path("")` would be the current folder
+        raise UserError(f"{name} is empty, but must be a path.")
+    return Path(given)
 
 
 @contextlib.contextmanager

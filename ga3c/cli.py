@@ -157,7 +157,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "train": Command(train, "train an agent on any Gymnasium environment with discrete actions", TrainArguments),
+    "train": Command(train, "train an agent on an environment of Gymnasium or your own", TrainArguments),
     "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),

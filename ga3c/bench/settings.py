@@ -8,7 +8,7 @@ import torch
 from ga3c import envs, nets
 from ga3c.config import Config, DeviceName, NetConfig, PresetName, RunConfig, SystemName
 from ga3c.engine import device
-from ga3c.engine.ga3c import workers_for
+from ga3c.engine.numbers import workers_for
 from ga3c.envs.spec import EnvSpec
 from ga3c.run import settings
 

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _CEILING_SHARE, _ACTING_SHARE, _TRAINING_SHARE = 0.15, 0.25, 0.6
 _CEILING_SECONDS = 1.5
-"""The most. With more, several sizes of ale-py's environment would be tried, and their emulators take long to make."""
+"""The most seconds for the ceiling. With more, several sizes of ale-py's environment would be tried, and their
+emulators take long to make."""
 
 
 @dataclass(frozen=True)

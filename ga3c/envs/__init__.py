@@ -84,15 +84,15 @@ def make(
     guarded: bool = False,
 ) -> Environment:
     """An environment that `describe` accepts. Only with `render` may its `render` be called. A `guarded` one fails with
-    a sentence for people instead of a traceback."""
+    a sentence for people instead of a traceback, and does not multiply this process by forking it."""
+    if guarded:
+        with guard.without_forks():
+            return guard.Guarded(env_id, make(env_id, config, raw_screens, seed, env_args, render=render))
     registered = catalog.find(env_id)
     from ga3c.envs import atari, gym
 
     args = dict(env_args or {})
-    environment: Environment
     if atari.is_atari(registered.entry_point, registered.kwargs):
         game = atari.game_of({**registered.kwargs, **args})
-        environment = atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
-    else:
-        environment = gym.GymEnvironment(env_id, registered, config, seed, args, render)
-    return guard.Guarded(env_id, environment) if guarded else environment
+        return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
+    return gym.GymEnvironment(env_id, registered, config, seed, args, render)

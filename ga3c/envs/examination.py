@@ -25,9 +25,10 @@ LIMITS: dict[Phase, float] = {"start": 60.0, "make": 60.0, "try": 20.0, "close":
 """Seconds for Python and Gymnasium to start, for the import of the module and the constructor, for the trial, and for
 `close`."""
 _TICK_SECONDS = 0.1
-"""Between looks whether the process has ended: programs that an environment started may keep its pipes open."""
+"""Seconds between looks at whether the process has ended: programs that an environment started may keep its pipes
+open."""
 _PATIENCE_SECONDS = 1.0
-"""For a process that hangs to show the line it is at."""
+"""Seconds for a process that hangs to show the line it is at."""
 _LAST_WORDS = 16384
 """Bytes of output that are kept, for the line where it crashed or hung."""
 

@@ -2,8 +2,8 @@
 
 One that can be imported is known as MODULE:NAME, so that agent processes, a resumed run and an evaluation find it by
 that name. Any other, such as a class in a script or a lambda, is known to this process alone: agent processes get a
-pickle of it, and a program that resumes or evaluates its run must give it again. So is an id that the program itself
-registers with Gymnasium."""
+pickle of it, and a program that resumes or evaluates its run must give it again. An id that the program itself
+registers with Gymnasium is known to this process alone, too."""
 
 import base64
 import importlib

@@ -14,7 +14,8 @@ from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter
-from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, PaperTuner, Setting, Space, Tuner, Window
 
 WINDOW_SECONDS, PAPER_WINDOW_SECONDS = 15.0, 60.0
 """How long a setting is measured by default: by our tuner, and by the paper's procedure."""

@@ -175,7 +175,7 @@ def check_video(path: Path) -> None:
     check_file(path, "--video", (".mp4", ".gif"))
     temporary = _beside(path)
     try:
-        temporary.touch()  # what a system refuses, it says only when it is asked
+        temporary.touch()  # only a try shows whether the system lets a file be written here
         temporary.unlink()
     except OSError as error:
         raise UserError(f"--video is {path}, which cannot be written: {error.strerror}.") from error

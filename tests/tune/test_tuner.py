@@ -9,7 +9,8 @@ import re
 import pytest
 from simulated import SYSTEMS, System, numbers
 
-from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Steps, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, PaperTuner, Setting, Space, Steps, Tuner, Window
 
 NOISE = 0.05
 MOVES, MOST_WINDOWS = 30, 100

@@ -12,7 +12,8 @@ from disks import full_at
 from ga3c.config import Config, EngineConfig
 from ga3c.metrics.snapshot import Snapshot
 from ga3c.tune import tuning
-from ga3c.tune.tuner import Climber, Decision, Setting, Space, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, Setting, Space, Tuner, Window
 from ga3c.tune.tuning import Tuning
 
 SPACE = Space((4, 8), (1, 2, 3), (1, 2, 3))
