@@ -1,7 +1,9 @@
 """The settings of benchmarks: a preset for an environment and a device, with every automatic choice resolved."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -40,12 +42,21 @@ class Base:
 
 def base_of(config: Config) -> Base:
     where = device.choose(config.engine.device)
-    return Base(config, envs.describe(config.env_id, config.env, raw_screens=where.type == "cuda"), where)
+    spec = envs.describe(config.env_id, config.env, raw_screens=where.type == "cuda", env_args=config.env_args)
+    return Base(config, spec, where)
 
 
-def preset_base(env_id: str, preset: PresetName, device_name: DeviceName, system: SystemName = "ga3c") -> Base:
+def preset_base(
+    env_id: str,
+    preset: PresetName,
+    device_name: DeviceName,
+    system: SystemName = "ga3c",
+    *,
+    env_args: Mapping[str, Any] | None = None,
+    wraps: tuple[str, ...] = (),
+) -> Base:
     """A preset's settings. The device is `device_name`, except for systems whose name says where their models are."""
-    config = settings.preset_config(env_id, preset, device_name, system)
+    config = settings.preset_config(env_id, preset, device_name, system, env_args=env_args, wraps=wraps)
     if config.engine.device == "auto":
         config = dataclasses.replace(config, engine=dataclasses.replace(config.engine, device=device_name))
     return base_of(config)

@@ -40,6 +40,9 @@ class EnvConfig:
     action_bounds: ActionBounds = "clip"
     """How continuous actions get into their bounds: clipped on the way to the environment (clip), or drawn from a
     Gaussian that tanh squashes (tanh)."""
+    wrap: tuple[str, ...] = ()
+    """Wrappers around each environment, the innermost first: MODULE:NAME of a gymnasium.Wrapper class or of a function
+    from environment to environment, with arguments as in "gymnasium.wrappers:TimeLimit(max_episode_steps=500)"."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")

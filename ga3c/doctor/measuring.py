@@ -66,7 +66,7 @@ def measure(config: Config, seconds: float, others: float) -> tuple[Measured, li
 
     def alone() -> Ceiling | None:
         length = min(_CEILING_SHARE * seconds, _CEILING_SECONDS)
-        with Steppers(config.env_id, config.env, machine.num_cores(), length) as steppers:
+        with Steppers(config, machine.num_cores(), length) as steppers:
             found = steppers.measure(bar.left)
         if found is None:
             raise RuntimeError(steppers.problem or "no steps were measured")

@@ -28,12 +28,35 @@ def read(kind: type[Arguments], words: Sequence[str], prog: str, default: Argume
     said = io.StringIO()
     try:
         with _primitives(), contextlib.redirect_stderr(said):
-            given: Arguments = tyro.cli(kind, args=list(words), prog=prog, config=STYLE, **more)
+            given: Arguments = tyro.cli(kind, args=gathered(words), prog=prog, config=STYLE, **more)
     except SystemExit as end:
         if end.code in (None, 0):
             raise
         raise UserError(_sentence(said.getvalue(), kind, prog)) from None
     return given
+
+
+_LISTS = ("--env-args", "--wrap")
+"""Flags that take words up to the next flag, and may be given again for more of them."""
+
+
+def gathered(words: Sequence[str]) -> list[str]:
+    """The same words, with all words of a flag that takes a list after its first mention."""
+    plain: list[str] = []
+    lists: dict[str, list[str]] = {}
+    into = plain
+    for word in words:
+        name, sign, first = word.partition("=")
+        flag = name.replace("_", "-")
+        if flag in _LISTS:
+            into = lists.setdefault(flag, [])
+            into += [first] if sign else []
+        elif word.startswith("-"):
+            into = plain
+            plain.append(word)
+        else:
+            into.append(word)
+    return [*plain, *(word for flag, its in lists.items() for word in (flag, *its))]
 
 
 def options(kind: type, prog: str) -> list[Any]:

@@ -71,7 +71,8 @@ def show(
     if video is not None:
         check_video(video)
     run = RunFolder.of(folder)
-    trusting.settle(run.read_config().env_id, run.path, trust)
+    config = run.read_config()
+    trusting.settle(config.env_id, config.env.wrap, run.path, trust)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")
