@@ -103,6 +103,7 @@ def table(actions: Sequence[argparse.Action], by_preset: set[str]) -> str:
             default = ""
         flag, value = (action.option_strings[0], values(action)) if action.option_strings else (values(action), "")
         meaning = meaning.replace("|", "\\|")
+        value = value.replace("[...]", "\\[...]")  # else a link to a heading of this name
         rows.append(f"| `{flag}` | {value} | {default} | {meaning} |")
     return "\n".join(rows) + "\n"
 

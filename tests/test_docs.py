@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import ga3c
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
     *sorted(ROOT.glob("results/*/README.md")),
 ]
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -85,6 +87,37 @@ def test_walks_are_short_and_name_functions_that_exist(title: str, steps: int, m
         text = (ROOT / "ga3c" / file).read_text(encoding="utf-8")
         assert not function or f"def {function}(" in text, f"{file} {name}"
         assert all(f"class {one}" in text for one in classes), f"{file} {name}"
+
+
+def test_the_paper_in_code_names_functions_that_exist() -> None:
+    """A name after a link to a file, such as `Agent.step`, is in that file: its class and its function."""
+    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    named = re.findall(r"\]\(\.\./(ga3c/[\w/]+\.py)\) `([\w.]+)`", text)
+    assert len(named) > 20
+    for file, name in named:
+        source = (ROOT / file).read_text(encoding="utf-8")
+        for part in name.split("."):
+            assert re.search(rf"(?:def|class) {part}\b", source), f"{file} {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_blocks_have_flags_that_exist(page: Path) -> None:
+    """Of the records in results/, whose flags are those of their time, only the commands."""
+    known = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        command, _, rest = line.partition("ga3c ")[2].partition("#")[0].partition(" ")
+        if not line.startswith("ga3c "):
+            continue
+        assert f"`ga3c {command}`" in known or command == "bench", line
+        flags = [] if "results" in page.parts else re.findall(r"--(?:no-)?([a-z][a-z0-9-]*)", rest)
+        assert [flag for flag in flags if f"`--{flag}`" not in known] == [], line
+
+
+def test_the_page_of_the_api_has_all_public_names() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: ga3c\.(\w+)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(ga3c.__all__)
 
 
 def test_every_test_that_the_promises_name_exists() -> None:
