@@ -11,8 +11,8 @@ import importlib
 
 __version__ = "0.3.0"
 
-# As in `typing`, which is not imported here: until `__main__` has put the path in order, a file in the current folder
-# could answer.
+# As in `typing`, which is not imported here: until `__main__` has put the path in order, a `typing.py` in the current
+# folder could be imported in its place.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""The command `ga3c`, installed or as `python -m ga3c`: what must be in order before the first import that takes
-time, or that a file in the current folder could answer."""
+"""The command `ga3c`, installed or as `python -m ga3c`. It sets up signals, streams and the path of modules before the
+first slow import, and before a file in the current folder could be imported in place of a library."""
 
 import os
 import sys

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ga3c import envs
+from ga3c import envs, zoo
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
-from ga3c.errors import Ga3cError
+from ga3c.errors import Ga3cError, UserError
 from ga3c.run import evaluate as evaluating
 from ga3c.run import session, settings
 from ga3c.run import trust as trusting
@@ -23,6 +23,8 @@ from ga3c.view import crowd, terminal
 
 Env = str | type | Callable[..., Any]
 """A Gymnasium id (or MODULE:ID), an environment class, or a function that makes an environment."""
+Wrapper = str | type | Callable[[Any], Any]
+"""MODULE:NAME or MODULE:NAME(key=value), a `gymnasium.Wrapper` class, or a function from environment to environment."""
 
 
 def train(
@@ -32,6 +34,7 @@ def train(
     config: str | Path | None = None,
     out: str | Path | None = None,
     env_args: Mapping[str, Any] | None = None,
+    wrap: Sequence[Wrapper] | None = None,
     callbacks: Sequence[Any] = (),
     ui: Ui = "auto",
     **chosen: Any,
@@ -44,6 +47,7 @@ def train(
         config: A file of settings, such as a run's config.toml. Arguments replace what it says.
         out: The run's folder; runs/ENV/DATE unless given.
         env_args: Keyword arguments for `gymnasium.make`, or for the class or function.
+        wrap: Wrappers around each environment, the innermost first.
         callbacks: Objects with any of the methods of `ga3c.Callback`.
         ui: `live`, `plain`, `none`, or `auto`: live on a terminal, else plain lines.
         **chosen: Any setting by its name: steps, minutes, seed, agents, learning_rate and so on; docs/commands.md and
@@ -55,9 +59,11 @@ def train(
         checked("ui", Ui, ui)
         checked("preset", PresetName, preset or Config.preset)
         env_id = None if env is None else envs.identify(env)
-        file = settings.read(None if config is None else Path(config), env_id)
+        if wrap is not None:
+            chosen["wrap"] = envs.identify_wraps(wrap)
+        file = settings.read(None if config is None else Path(config), env_id, chosen.get("wrap"))
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
-        run = session.begin(resolved, Path(out) if out is not None else None)
+        run = session.begin(resolved, None if out is None else _path("--out", out))
         crowd.note(resolved.engine.room)
         run.train(*terminal.sinks(ui, resolved, run.run_folder), callbacks=callbacks)
         return run
@@ -70,16 +76,18 @@ def resume(
     minutes: float | None = None,
     device: DeviceName | None = None,
     env: Env | None = None,
+    wrap: Sequence[Wrapper] | None = None,
     callbacks: Sequence[Any] = (),
     ui: Ui = "auto",
     trust: bool = False,
 ) -> Run:
     """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
-    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`. Only with
-    `trust`, or if `env` is given, is a module imported that the run's folder names."""
+    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`, and of such
+    wrappers as `wrap`. Only with `trust`, or if `env` and `wrap` are given, is a module imported that the run's folder
+    names."""
     with _for_python(), devices.restored_settings():
         checked("ui", Ui, ui)
-        _bind(folder, env, trust)
+        _bind(folder, env, wrap, trust)
         run = session.go_on(Path(folder), steps, minutes, device)
         run.train(*terminal.sinks(ui, run.config, run.run_folder), callbacks=callbacks)
         return run
@@ -95,19 +103,21 @@ def evaluate(
     device: DeviceName = "auto",
     protocol: Protocol = "trained",
     env: Env | None = None,
+    wrap: Sequence[Wrapper] | None = None,
     trust: bool = False,
     on_episode: Callable[[Played], None] = lambda played: None,
     on_steps: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:
-    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`. `checkpoint` is
-    last, best, a number of steps or a file; `env` and `trust` are as for `resume`. `on_steps` is told now and then how
-    many steps were played."""
+    """Plays whole episodes with a trained agent and returns their raw scores: `evaluate(...).mean`. `folder` is that of
+    a run, or the name of a trained agent; `checkpoint` is last, best, a number of steps or a file; `env`, `wrap` and
+    `trust` are as for `resume`. `on_steps` is told now and then how many steps were played."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
         checked("protocol", Protocol, protocol)
-        _bind(folder, env, trust)
+        folder = zoo.resolve(folder)
+        _bind(folder, env, wrap, trust)
         return evaluating.evaluate(
-            Path(folder),
+            folder,
             episodes,
             policy=policy,
             checkpoint=checkpoint,
@@ -127,25 +137,37 @@ def load(
     policy: ActionChoice = "sample",
     seed: int = 1000,
     env: Env | None = None,
+    wrap: Sequence[Wrapper] | None = None,
     trust: bool = False,
 ) -> Policy:
-    """A trained policy, from a run's folder or from one of its checkpoint files; `env` and `trust` are as for
-    `resume`."""
+    """A trained policy, from a run's folder, from one of its checkpoint files, or of a trained agent by its name;
+    `env`, `wrap` and `trust` are as for `resume`."""
     with _for_python(), devices.restored_settings():
         checked("policy", ActionChoice, policy)
         check_request(1, seed)
-        _bind(path, env, trust)
-        return Policy.load(Path(path), checkpoint, devices.choose(device), policy, seed)
+        path = zoo.resolve(path)
+        _bind(path, env, wrap, trust)
+        return Policy.load(path, checkpoint, devices.choose(device), policy, seed)
 
 
-def _bind(path: str | Path, env: Env | None, trust: bool) -> None:
-    """Takes `env` for the environment of the run in a folder; without it, checks that its module may be imported."""
-    run = RunFolder.of(Path(path))
-    env_id = run.read_config().env_id
+def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, trust: bool) -> None:
+    """Takes `env` and `wrap` for those of the run in a folder; of what is not given, checks that its module may be
+    imported."""
+    run = RunFolder.of(_path("The run's folder", path))
+    config = run.read_config()
     if env is not None:
-        envs.bind(env_id, env)
-    else:
-        trusting.settle(env_id, run.path, trust)
+        envs.bind(config.env_id, env)
+    if wrap is not None:
+        envs.bind_wraps(config.env.wrap, wrap)
+    trusting.settle(
+        "" if env is not None else config.env_id, () if wrap is not None else config.env.wrap, run.path, trust
+    )
+
+
+def _path(name: str, given: str | Path) -> Path:
+    if not str(given):  # `Path("")` would be the current folder
+        raise UserError(f"{name} is empty, but must be a path.")
+    return Path(given)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `plot`, `envs`, `bench`, `doctor`,
-`completion`."""
+"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `envs`, `bench`,
+`doctor`, `check`, `completion`."""
 
 import os
 
@@ -17,16 +17,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ga3c import __version__, flags, interruption
+from ga3c import __version__, flags, interruption, zoo
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.flags import parsing
+from ga3c.flags import keywords, parsing
 from ga3c.flags.arguments import (
+    CardArguments,
+    CheckArguments,
     CompletionArguments,
     DoctorArguments,
     EnvsArguments,
     EvalArguments,
+    ExportArguments,
     PlayArguments,
     PlotArguments,
+    PushArguments,
     ResumeArguments,
     SweepArguments,
     TrainArguments,
@@ -44,7 +48,10 @@ def train(arguments: Sequence[str]) -> None:
     from ga3c import api
 
     interruption.unwind()
-    api.train(args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui, **settings)
+    api.train(
+        args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui,
+        env_args=keywords.env_args(args.env_args), **settings,
+    )  # fmt: skip
 
 
 def sweep(arguments: Sequence[str]) -> None:
@@ -71,11 +78,12 @@ def evaluate(arguments: Sequence[str]) -> None:
     from ga3c.view import consent, scores
 
     interruption.unwind()
-    trust = consent.given(args.folder, args.trust)
+    folder = zoo.resolve(args.folder)
+    trust = consent.given(folder, args.trust)
 
     def run(on_episode: Callable[["Played"], None], on_steps: Callable[[int], None]) -> "Evaluation":
         return api.evaluate(
-            args.folder, args.episodes, policy=args.policy, checkpoint=args.checkpoint, seed=args.seed,
+            folder, args.episodes, policy=args.policy, checkpoint=args.checkpoint, seed=args.seed,
             device=args.device, protocol=args.protocol, trust=trust, on_episode=on_episode, on_steps=on_steps,
         )  # fmt: skip
 
@@ -87,11 +95,36 @@ def play(arguments: Sequence[str]) -> None:
     from ga3c.view import consent, play
 
     interruption.unwind()
-    trust = consent.given(args.folder, args.trust)
+    folder = zoo.resolve(args.folder)
+    trust = consent.given(folder, args.trust)
     play.show(
-        args.folder, args.video, episodes=args.episodes, max_seconds=args.max_seconds, policy=args.policy,
+        folder, args.video, episodes=args.episodes, max_seconds=args.max_seconds, policy=args.policy,
         checkpoint=args.checkpoint, seed=args.seed, trust=trust,
     )  # fmt: skip
+
+
+def export(arguments: Sequence[str]) -> None:
+    args = parsing.read(ExportArguments, arguments, "ga3c export")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.export(args)
+
+
+def card(arguments: Sequence[str]) -> None:
+    args = parsing.read(CardArguments, arguments, "ga3c card")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.card(args)
+
+
+def push(arguments: Sequence[str]) -> None:
+    args = parsing.read(PushArguments, arguments, "ga3c push")
+    from ga3c.export import command
+
+    interruption.unwind()
+    command.push(args)
 
 
 def plot(arguments: Sequence[str]) -> None:
@@ -109,7 +142,11 @@ def environments(arguments: Sequence[str]) -> None:
     entries = catalog.list_ids(args.pattern)
     if not entries:
         near = ", ".join(catalog.suggest(args.pattern or ""))
-        raise UserError(f"No environment matches {args.pattern!r}" + (f"; near it: {near}." if near else "."))
+        package = None if near else catalog.package_of(args.pattern or "")
+        hint = f"; near it: {near}." if near else "."
+        if package:
+            hint = f"; `ga3c envs {package}:` imports the package {package}, and lists what it registers."
+        raise UserError(f"No environment matches {args.pattern!r}{hint}")
     table = Table(box=None, pad_edge=False)
     for title in ("environment", "kind", "note"):
         table.add_column(title, no_wrap=title == "environment")
@@ -130,13 +167,31 @@ def doctor(arguments: Sequence[str]) -> None:
     from ga3c.doctor import command, report
 
     interruption.unwind()
-    found = command.examine(args.env_id, args.device, args.seconds)
+    found = command.examine(args.env_id, args.device, args.seconds, keywords.env_args(args.env_args), args.wrap)
     if args.json:
         print(record.to_json(found.as_dict()))
     else:
         report.show(found, Console())
     if not found.can_train:
         raise RunFailed("Something must be repaired before this machine can train; the findings say how.")
+
+
+def check(arguments: Sequence[str]) -> None:
+    args = parsing.read(CheckArguments, arguments, "ga3c check")
+    from ga3c.bench import record
+    from ga3c.check import command, report
+
+    interruption.unwind()
+    found = command.examine(
+        args.env_id, keywords.env_args(args.env_args) or {}, args.wrap, play_seconds=args.play_seconds,
+        seconds=args.seconds, device=args.device,
+    )  # fmt: skip
+    if args.json:
+        print(record.to_json(found.as_dict()))
+    else:
+        report.show(found, Console())
+    if not found.is_sound:
+        raise RunFailed(f"{args.env_id} must be repaired before it is trained; the findings say how.")
 
 
 def completion(arguments: Sequence[str]) -> None:
@@ -157,17 +212,23 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "train": Command(train, "train an agent on any Gymnasium environment with discrete actions", TrainArguments),
+    "train": Command(train, "train an agent on an environment of Gymnasium or your own", TrainArguments),
     "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
     "play": Command(play, "watch a trained agent, or record a video", PlayArguments),
+    "export": Command(
+        export, "write a policy as ONNX, TorchScript or safetensors, with an example that plays it", ExportArguments
+    ),
+    "card": Command(card, "write a model card with evaluated scores", CardArguments),
+    "push": Command(push, "upload a policy with its card to the Hugging Face Hub", PushArguments),
     "plot": Command(plot, "draw the learning curves of several runs on one picture", PlotArguments),
     "envs": Command(environments, "list the environments that can be trained here", EnvsArguments),
     "bench": Command(bench, "measure how fast this machine trains, and where the time goes"),
     "doctor": Command(
         doctor, "examine this machine: what limits it, what is wrong, which settings suit it", DoctorArguments
     ),
+    "check": Command(check, "check an environment: what keeps it from being learned, and what to do", CheckArguments),
     "completion": Command(
         completion, "print a script for bash, zsh or fish that completes commands and flags", CompletionArguments
     ),

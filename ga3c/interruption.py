@@ -1,18 +1,19 @@
-"""Ctrl-C, SIGTERM and a closed terminal from the first moment of a command: one line, and exit code 128 + signal.
+"""Ctrl-C, SIGTERM and other signals from the first moment of a command: one line, and exit code 128 + signal.
 
 While modules are imported, a signal ends the process at once: an exception there could surface as another error, or be
-swallowed. Later a signal raises `Interrupted`, so that files and processes are cleaned up. A run replaces both by its
-own handlers, and ends with a checkpoint."""
+swallowed. Later a signal raises `Interrupted`, so that files and processes are cleaned up. SIGUSR1 asks for a
+checkpoint, and does nothing where there is no run. A run replaces all of this by its own handlers, and ends with a
+checkpoint."""
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM)
 _TWICE_SECONDS = 1.0
 """A second signal within this time is taken for the first: `timeout` sends two."""
 
@@ -30,7 +31,8 @@ def end_at_once() -> None:
     ignores, as `nohup` does, stay ignored."""
     global _handles
     _handles = True
-    _handle(_end)
+    _handle(_NUMBERS, _end)
+    _handle((signal.SIGUSR1,), _pass)
 
 
 def unwind() -> None:
@@ -38,7 +40,7 @@ def unwind() -> None:
     that uses this package are its own."""
     if not _handles:
         return
-    _handle(_raise)
+    _handle(_NUMBERS, _raise)
     before = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
@@ -55,8 +57,13 @@ def exit_code() -> int:
     return 128 + _received if _received else 0
 
 
-def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
-    for number in _NUMBERS:
+def handles(number: signal.Signals) -> bool:
+    """Whether a handler of this module waits for a signal."""
+    return signal.getsignal(number) in (_end, _raise, _pass)
+
+
+def _handle(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
@@ -66,6 +73,10 @@ def _end(number: int, _: FrameType | None) -> None:
         os.write(2, b"ga3c: Interrupted.\n")
     finally:
         os._exit(128 + number)
+
+
+def _pass(number: int, _: FrameType | None) -> None:
+    """Unlike an ignored signal, this one has its usual effect in processes that the command starts."""
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

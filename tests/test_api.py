@@ -59,6 +59,8 @@ def test_a_program_can_read_a_run_from_its_files(run: ga3c.Run) -> None:
     assert status is not None
     assert (status["state"], status["pid"], status["env"]) == ("complete", os.getpid(), "CartPole-v1")
     assert status["steps"] == run.steps
+    (board,) = (run.folder / "tensorboard").iterdir()
+    assert b"learn.learning_rate" in board.read_bytes(), "its settings are hyperparameters"
 
 
 def test_a_run_is_evaluated(run: ga3c.Run) -> None:
@@ -99,6 +101,8 @@ def test_a_policy_acts_on_one_observation_and_on_a_batch(run: ga3c.Run, which: s
     assert actions.tolist() == [int(policy.act(one)[0]) for one in batch]
     with pytest.raises(UserError, match=r"shape \[5\], but CartPole-v1 has observations of \[4\]"):
         policy.act(np.zeros(5))
+    with pytest.raises(UserError, match="state is 0, but must be None or the state that the last call of act returned"):
+        policy.act(observation, 0)  # type: ignore[arg-type]
 
 
 def test_a_policy_stacks_pictures_by_itself(tmp_path: Path) -> None:
@@ -213,6 +217,16 @@ def test_errors_speak_of_arguments(tmp_path: Path, settings: dict[str, Any], tex
         ga3c.train("CartPole-v1", out=tmp_path / "run", **(SMALL | settings))
     assert str(error.value) == text
     assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^out is empty, but must be a path\.$"):
+        ga3c.train("CartPole-v1", out="", **SMALL)
+    for call in (ga3c.resume, ga3c.evaluate, ga3c.load):
+        with pytest.raises(UserError, match=r"^The run's folder is empty, but must be a path\.$"):
+            call("")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_resume_checks_its_values_and_lets_go_of_the_folder(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runs import ROOT, agent_processes, command, is_alive, started, wait_for
+from runs import ROOT, agent_processes, command, is_alive, last_counters, rows, started, wait_for
 from saved_runs import save_run
 
 from ga3c import cli
@@ -83,6 +83,9 @@ def test_an_output_that_cannot_be_written_is_told() -> None:
 # -- signals ----------------------------------------------------------------------------------------------------------
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGALRM, signal.SIGINT)
+
+
 def handles(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler of its own for a signal. Python has none for SIGTERM."""
     try:
@@ -114,12 +117,28 @@ def interrupt(folder: Path, delay: float, number: signal.Signals) -> tuple[int, 
 def test_a_signal_at_any_moment_of_the_start_ends_it_with_one_line(tmp_path: Path, count: int, longest: float) -> None:
     chance = random.Random(7)
     for attempt in range(count):
-        number = signal.SIGTERM if attempt % 3 == 2 else signal.SIGINT
+        number = ENDING[attempt % len(ENDING)]
         code, output = interrupt(tmp_path / str(attempt), longest * chance.random(), number)
         if code == 0:  # the run ran already, and ended in order
             assert output == ""
         else:
             assert (code, output) == (128 + number, "ga3c: Interrupted.\n")
+
+
+def test_a_request_for_a_checkpoint_ends_no_command_and_a_run_follows_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    small = ("--agents", 2, "--workers", 1, "--tune", "off", "--device", "cpu", "--ui", "plain", "--out", folder)
+    with started("train", "CartPole-v1", "--minutes", 5, *small) as process:
+        wait_for(lambda: handles(process.pid, signal.SIGUSR1) or process.poll() is not None, "the first handler")
+        process.send_signal(signal.SIGUSR1)  # there is no run yet
+        wait_for(lambda: bool(rows(folder)) and int(rows(folder)[-1]["steps"]) > 0, "training")
+        process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: last_counters(folder).steps > 0, "the checkpoint")
+        process.send_signal(signal.SIGQUIT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert output.count("SIGUSR1 asks for a checkpoint, which is written now.") == 1
+    assert "Stopped by SIGQUIT. Checkpoint at " in output
 
 
 def test_a_signal_during_play_ends_it_soon_and_leaves_no_file(tmp_path: Path) -> None:

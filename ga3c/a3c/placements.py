@@ -1,4 +1,4 @@
-"""Placements: where a learner's model is and where the shared one, the only difference between the A3C systems.
+"""Placements: where a learner's model and the shared model are. Nothing else differs between the A3C systems.
 
 A learner fetches weights before it plays and applies a gradient after. The placement moves both. A shared model in the
 host's memory is page-locked for learners on a GPU, so that copies are asynchronous.

@@ -19,7 +19,7 @@ from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
 from ga3c.agents.supervision import Supervisor
 from ga3c.config import Config
 from ga3c.engine import device
-from ga3c.envs import own
+from ga3c.envs import own, wrapping
 from ga3c.envs.seeding import continued_seed
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
@@ -120,11 +120,12 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
 
     def _spawn(self, number: int, incarnation: int) -> ChildProcess | LearnerThread:
         self._spawned_ns[number] = self._slots.posted_ns[number] = time.monotonic_ns()
+        wraps = wrapping.factory_ids(self._config.env.wrap)
         task = LearnerTask(
             config=self._config, spec=self._spec, learner=number, incarnation=incarnation, seed=self._seed,
             slots=self._plan, slots_fd=self._slots_memory.fd, board_fd=self._board_memory.fd,
             report_fd=self._reports.write_fd, gpu_handle=self._gpu_handle,
-            env_pickle="" if self._in_threads else own.pickled(self._spec.id),
+            env_pickle="" if self._in_threads else own.pickled(self._spec.id, *wraps),
         )  # fmt: skip
         log = log_path(self._log_folder, number)
         if self._in_threads:

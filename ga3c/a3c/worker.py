@@ -38,7 +38,7 @@ class LearnerTask(Task):
     board_fd: int
     report_fd: int
     env_pickle: str = ""
-    """The environment's class or function, where only the server knows it."""
+    """The environment's class or function and those of its wrappers, where only the server knows them."""
     gpu_handle: str = ""
     """Of the GPU memory with the shared model; empty where the model is on the board."""
 
@@ -52,7 +52,7 @@ class LearnerTask(Task):
 def run(task: LearnerTask, slots: Slots, board: Board, memory: Tensor, tell: Tell) -> None:
     """Learns until the board says stop. The shared model is in `memory`."""
     config = task.config
-    own.receive(config.env_id, task.env_pickle)
+    own.receive(task.env_pickle)
     # The first learner has the seeds of GA3C's first agent and first predictor.
     seed = environment_seed(task.seed, task.learner, task.incarnation)
     environment = envs.make(config.env_id, config.env, task.spec.raw_screens, seed, config.env_args)

@@ -9,7 +9,7 @@ import sys
 from ga3c.agents import leftovers
 
 _PATIENCE_SECONDS = 5.0
-"""For its last look at all processes."""
+"""Seconds for its last look at all processes."""
 
 
 class Guardian:

@@ -13,7 +13,7 @@ from ga3c.agents.slots import SharedMemory, SlotPlan, Slots, arrange, halves
 from ga3c.agents.supervision import Life, Supervisor
 from ga3c.agents.worker import AgentTask
 from ga3c.config import EnvConfig
-from ga3c.envs import own
+from ga3c.envs import own, wrapping
 from ga3c.envs.spec import EnvSpec
 from ga3c.metrics.account import quick
 from ga3c.metrics.trace import MOST_SPANS
@@ -144,7 +144,8 @@ class AgentPool(Supervisor[AgentProcess]):
             self._asked_before[group.number] = int(self.slots.asked[group.number])
         child_fd, reply_fd = os.pipe()
         task = AgentTask(
-            env_id=self.spec.id, env_args=self.spec.args, env_pickle=own.pickled(self.spec.id), env=self._env,
+            env_id=self.spec.id, env_args=self.spec.args, env=self._env,
+            env_pickle=own.pickled(self.spec.id, *wrapping.factory_ids(self._env.wrap)),
             raw_screens=self.spec.raw_screens, slots=self._plan,
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,

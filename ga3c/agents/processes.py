@@ -18,7 +18,7 @@ from ga3c.agents.stacks import Question
 from ga3c.agents.tasks import Task
 
 _LOOK_SECONDS = 0.005
-"""Between looks at a process that should end."""
+"""Seconds between looks at a process that should end."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 _OURS = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("agents", "a3c"))
-"""Where the code is that calls environments."""
+"""The folders of the code that calls environments."""
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 _MOST_FRAMES = 5
 

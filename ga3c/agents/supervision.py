@@ -16,11 +16,11 @@ from ga3c.agents.processes import Failure, Hang
 _LONGEST_LOOK = 1.0
 """Seconds between two looks that count as silence, at most: if this process stood still, so did its children."""
 _STACK_SECONDS = 1.0
-"""For a child that hangs to answer with its stack."""
+"""Seconds for a child that hangs to answer with its stack."""
 _START_SECONDS = 120.0
-"""In which a child makes progress while it starts: imports, files of games, first episodes."""
+"""Seconds in which a child makes progress while it starts: imports, files of games, first episodes."""
 _CORE_SECONDS = 10.0
-"""Of one core that a child may need to start, since all start at the same time."""
+"""Seconds of one core that a child may need to start, since all start at the same time."""
 
 
 class Child(Protocol):

@@ -27,7 +27,7 @@ class AgentTask(Task):
     env_id: str
     env_args: Mapping[str, Any]
     env_pickle: str
-    """The environment's class or function, where only the server knows it."""
+    """The environment's class or function and those of its wrappers, where only the server knows them."""
     env: EnvConfig
     raw_screens: bool
     slots: SlotPlan
@@ -50,7 +50,7 @@ class AgentTask(Task):
 
 def run(task: AgentTask) -> None:
     """Steps agents until the server closes the reply pipe or ends."""
-    own.receive(task.env_id, task.env_pickle)
+    own.receive(task.env_pickle)
     slots = Slots(map_memory(task.memory_fd), task.slots)
     ring = slots.rings[task.worker] if task.slots.spans else None
     progress, worker = quick(slots.progress), task.worker

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = ("D", "^", "v")
-"""Of the trainers with published scores."""
+"""Markers of the trainers with published scores."""
 _LINEAR = 1.0
 """Up to this normalised score, and down to its negative, the axis is linear; beyond, logarithmic."""
 _FAR = 3.0
@@ -80,7 +80,7 @@ def _heading(result: dict[str, Any], rules: str) -> list[str]:
 # -- curves -----------------------------------------------------------------------------------------------------------
 
 CURVE_COLUMNS = ("game", "seed", "frames", "score")
-Curves = dict[str, list[curves.Run]]
+Curves = dict[str, list[curves.RunCurve]]
 """The training scores over frames of each run, by game."""
 
 
@@ -124,7 +124,7 @@ def draw_curves(result: dict[str, Any], found: Curves, path: Path) -> None:
     picture.save(figure, path)
 
 
-def _draw_game(chart: "Axes", game: str, runs: Sequence[curves.Run]) -> None:
+def _draw_game(chart: "Axes", game: str, runs: Sequence[curves.RunCurve]) -> None:
     for line in _lines(runs):
         chart.fill_between(line.x, line.low, line.high, color=picture.COLOURS[0], alpha=0.18, linewidth=0)
         marker = "o" if len(line.x) == 1 else ""  # a line of one point would be invisible
@@ -143,7 +143,7 @@ def _draw_game(chart: "Axes", game: str, runs: Sequence[curves.Run]) -> None:
     picture.tidy(chart)
 
 
-def _lines(runs: Sequence[curves.Run]) -> list[curves.Curve]:
+def _lines(runs: Sequence[curves.RunCurve]) -> list[curves.Curve]:
     """The mean over seeds; the runs one by one where they have no common range of frames yet."""
     try:
         return [curves.curve(runs, "ours")]

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from ga3c import envs
 from ga3c.agents.worker import die_with_parent
-from ga3c.config import EnvConfig
+from ga3c.config import Config, EnvConfig
 from ga3c.envs import catalog
 
 _SIZES = ((4, 2), (8, 2), (16, 2), (4, 1))
@@ -63,6 +63,7 @@ class StepperTask:
 
     env_id: str
     env: EnvConfig
+    env_args: Mapping[str, Any]
     envs: int
     batch: int
     threads: int
@@ -70,7 +71,7 @@ class StepperTask:
     @staticmethod
     def from_json(text: str) -> "StepperTask":
         values: dict[str, Any] = json.loads(text)
-        values["env"] = EnvConfig(**values["env"])
+        values["env"] = EnvConfig(**values["env"] | {"wrap": tuple(values["env"]["wrap"])})
         return StepperTask(**values)
 
 
@@ -78,16 +79,16 @@ class Steppers:
     """The stepping processes of all sizes. They sleep until they are asked to step, so that all are made only once:
     it takes longer to make a hundred emulators than to measure them."""
 
-    def __init__(self, env_id: str, env: EnvConfig, cores: int, seconds: float) -> None:
+    def __init__(self, config: Config, cores: int, seconds: float) -> None:
         """`seconds` is the time of a measurement, over all sizes."""
         self.problem: str | None = None
         """Why the ceiling cannot be measured; None if it can."""
-        is_atari = envs.describe(env_id, env, raw_screens=False).source == "atari"
+        is_atari = _is_atari(config.env_id, config.env, config.env_args)
         per_core = _SIZES[: max(1, int(seconds / _LEAST_SECONDS))] if is_atari else ()
         sizes = [Size(n * cores, n * cores // parts, processes=1) for n, parts in per_core]
         # A Python process steps one environment at a time, so each core gets one.
         sizes = sizes or [Size(cores, cores, processes=cores)]
-        self._processes = [(size, [_start(env_id, env, size, cores) for _ in range(size.processes)]) for size in sizes]
+        self._processes = [(size, [_start(config, size, cores) for _ in range(size.processes)]) for size in sizes]
         self._stretch = seconds / len(sizes)
         self._making = _MAKING * max(size.envs for size in sizes) if is_atari else 1.0
 
@@ -140,8 +141,13 @@ class Steppers:
         return answer
 
 
-def _start(env_id: str, env: EnvConfig, size: Size, cores: int) -> "subprocess.Popen[str]":
-    task = StepperTask(env_id, env, size.envs // size.processes, size.batch // size.processes, threads=cores)
+def _is_atari(env_id: str, env: EnvConfig, env_args: Mapping[str, Any]) -> bool:
+    return envs.describe(env_id, env, raw_screens=False, env_args=env_args).source == "atari"
+
+
+def _start(config: Config, size: Size, cores: int) -> "subprocess.Popen[str]":
+    each = (size.envs // size.processes, size.batch // size.processes)
+    task = StepperTask(config.env_id, config.env, config.env_args, *each, threads=cores)
     # The child must find the same modules as this process, also those in the current folder.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
@@ -198,10 +204,14 @@ def step_gym(task: StepperTask) -> Callable[[], int]:
     """The same with one plain Gymnasium environment."""
     import gymnasium
 
-    environment = gymnasium.make(task.env_id, disable_env_checker=True)
+    from ga3c.envs import gym
+
+    environment = gym.construct(task.env_id, catalog.find(task.env_id), task.env_args, task.env.wrap)
     space = environment.action_space
-    assert isinstance(space, gymnasium.spaces.Discrete)
-    drawn = (space.start + np.random.default_rng(1).integers(space.n, size=_ACTIONS_DRAWN)).tolist()
+    space.seed(1)
+    drawn = [space.sample() for _ in range(_ACTIONS_DRAWN)]
+    if isinstance(space, gymnasium.spaces.Discrete):
+        drawn = [int(action) for action in drawn]
     environment.reset(seed=os.getpid())
 
     def step() -> int:
@@ -226,7 +236,7 @@ def main() -> None:
     die_with_parent()
     task = StepperTask.from_json(sys.argv[1])
     try:
-        is_atari = envs.describe(task.env_id, task.env, raw_screens=False).source == "atari"
+        is_atari = _is_atari(task.env_id, task.env, task.env_args)
         step = step_atari(task) if is_atari else step_gym(task)
         print(json.dumps({}), flush=True)
         for line in sys.stdin:

@@ -1,7 +1,7 @@
 """Classic tasks with observations of vectors: what the preset learns on each, over several seeds, beside
 Stable-Baselines3's A2C and PPO with their default settings at the same steps and at the same time."""
 
-import itertools
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
 import gymnasium
-import numpy as np
 import tyro
 from rich.console import Console
 
 from ga3c import files, machine
-from ga3c.bench import arguments, baselines, cells, output, record, report, training
+from ga3c.bench import arguments, baselines, cells, classic_picture, output, record, report, training
 from ga3c.bench.baselines import BaselineName, BaselineTask
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.report import Ending
@@ -25,15 +24,11 @@ from ga3c.errors import RunFailed, UserError
 from ga3c.flags import parsing
 from ga3c.metrics.text import number
 from ga3c.run import evaluate, settings
-from ga3c.view import picture
-from ga3c.view.curves import Numbers
 
 _EVALUATION_SEED = 1000
-_POINTS = 50
-"""Points of a curve: each is the mean of the episodes that ended in a part of the run."""
 
 
-class Task(NamedTuple):
+class ClassicTask(NamedTuple):
     """An environment, how long it is trained, the score that counts as learned, and the episodes of an evaluation."""
 
     env_id: str
@@ -45,12 +40,12 @@ class Task(NamedTuple):
 _TAXI = "Taxi-v3" if "Taxi-v3" in gymnasium.registry else "Taxi-v4"
 """Gymnasium 1.4 has only the second."""
 TASKS = (
-    Task("CartPole-v1", 100_000, 475.0),  # Gymnasium's own threshold
-    Task("Acrobot-v1", 200_000, -100.0),  # Gymnasium's own threshold
-    Task("LunarLander-v3", 300_000, 100.0),  # Gymnasium's own threshold is 200, which takes longer
-    Task(_TAXI, 500_000, 0.0),
+    ClassicTask("CartPole-v1", 100_000, 475.0),  # Gymnasium's own threshold
+    ClassicTask("Acrobot-v1", 200_000, -100.0),  # Gymnasium's own threshold
+    ClassicTask("LunarLander-v3", 300_000, 100.0),  # Gymnasium's own threshold is 200, which takes longer
+    ClassicTask(_TAXI, 500_000, 0.0),
     # Gymnasium's own threshold; the best policy has 0.74, and scores are 0 or 1: the mean of 100 would be off by 0.04.
-    Task("FrozenLake-v1", 500_000, 0.7, 1000),
+    ClassicTask("FrozenLake-v1", 500_000, 0.7, 1000),
 )
 OURS = "ga3c"
 
@@ -84,7 +79,7 @@ class ClassicArguments:
         arguments.check_range("--episodes", self.episodes, 0)
         arguments.check_range("--steps", self.steps, 0)
 
-    def chosen(self) -> list[Task]:
+    def chosen(self) -> list[ClassicTask]:
         """The tasks with the steps and episodes of this command."""
         known = {task.env_id: task for task in TASKS}
         if odd := [name for name in self.tasks if name not in known]:
@@ -120,32 +115,35 @@ def main(words: Sequence[str]) -> None:
         "date": record.date(),
     }
     record.write_csv(args.out / "classic.csv", _COLUMNS, result["runs"])
-    draw_if_asked = (lambda drawn, path: draw(drawn, path, args.out)) if args.plot else None
-    report.publish("classic", result, show, out=args.out, as_json=args.json, plot=draw_if_asked)
+    episodes = functools.partial(_episodes_file, args.out)
+    draw = (lambda drawn, path: classic_picture.plot(drawn, path, episodes)) if args.plot else None
+    report.publish("classic", result, show, out=args.out, as_json=args.json, plot=draw)
     ending.conclude()
 
 
 # -- what is trained --------------------------------------------------------------------------------------------------
 
 
-def configured(task: Task, seed: int) -> Config:
+def configured(task: ClassicTask, seed: int) -> Config:
     """The settings of `ga3c train ENV --steps N --seed N`."""
     return settings.resolve(task.env_id, "fast", {"steps": task.steps, "seed": seed, "log": "csv"})
 
 
-def folder_of(out: Path, task: Task, seed: int, trainer: str) -> Path:
-    return out / f"{task.env_id}-{trainer}-{seed}"
+def _folder(out: Path, env_id: str, seed: int, trainer: str) -> Path:
+    return out / f"{env_id}-{trainer}-{seed}"
 
 
-def _train_all(args: ClassicArguments, task: Task, seed: int, others: Sequence[BaselineName], bar: PhaseBar) -> None:
+def _train_all(
+    args: ClassicArguments, task: ClassicTask, seed: int, others: Sequence[BaselineName], bar: PhaseBar
+) -> None:
     """Ours first: the others train for as long."""
-    folder = folder_of(args.out, task, seed, OURS)
+    folder = _folder(args.out, task.env_id, seed, OURS)
     if _read(folder) is None:
         training.train(configured(task, seed), folder, Budget(0.0), ignore_left)
         found = evaluate.evaluate(folder, task.episodes, device="cpu", seed=_EVALUATION_SEED)
         record.write_json(_file(folder), found.as_dict())
         bar.say(f"{task.env_id}, seed {seed}: {number(found.mean)} after {task.steps:,} steps")
-    todo = [name for name in others if _read(folder_of(args.out, task, seed, name)) is None]
+    todo = [name for name in others if _read(_folder(args.out, task.env_id, seed, name)) is None]
     bar.rename(f"{task.env_id}, seed {seed}: {' and '.join(todo)}")
     seconds = _seconds(folder)
     # Each uses one core, so they train side by side as far as there are cores.
@@ -161,7 +159,7 @@ def _train_all(args: ClassicArguments, task: Task, seed: int, others: Sequence[B
                     seconds=seconds,
                     episodes=task.episodes,
                     evaluation_seed=_EVALUATION_SEED,
-                    out=str(_file(folder_of(args.out, task, seed, name))),
+                    out=str(_file(_folder(args.out, task.env_id, seed, name))),
                 ),
             )
             for name in todo
@@ -176,10 +174,12 @@ def _seconds(folder: Path) -> float:
     return done.seconds if done else 0.0
 
 
-def _found(args: ClassicArguments, task: Task, seed: int, others: Sequence[BaselineName]) -> Iterator[dict[str, Any]]:
+def _found(
+    args: ClassicArguments, task: ClassicTask, seed: int, others: Sequence[BaselineName]
+) -> Iterator[dict[str, Any]]:
     """A row for each evaluation that is on file."""
     about = {"task": task.env_id, "seed": seed}
-    folder = folder_of(args.out, task, seed, OURS)
+    folder = _folder(args.out, task.env_id, seed, OURS)
     if ours := _read(folder):
         seconds = _seconds(folder)
         yield about | {
@@ -190,22 +190,30 @@ def _found(args: ClassicArguments, task: Task, seed: int, others: Sequence[Basel
             "score": ours["mean"],
         }
     for name in others:
-        found = _read(folder_of(args.out, task, seed, name)) or {}
+        found = _read(_folder(args.out, task.env_id, seed, name)) or {}
         for at in ("steps", "seconds"):
             if moment := found.get(f"at_{at}"):
                 measured = {"steps": moment["steps"], "seconds": moment["seconds"], "score": moment["mean"]}
                 yield about | {"trainer": name, "at": at} | measured
 
 
-def _version(args: ClassicArguments, tasks: Sequence[Task], others: Sequence[BaselineName]) -> str | None:
+def _version(args: ClassicArguments, tasks: Sequence[ClassicTask], others: Sequence[BaselineName]) -> str | None:
     """The version of Stable-Baselines3 behind the results."""
-    found = (_read(folder_of(args.out, task, seed, name)) for task in tasks for seed in args.seeds for name in others)
+    found = (
+        _read(_folder(args.out, task.env_id, seed, name)) for task in tasks for seed in args.seeds for name in others
+    )
     return next((one["version"] for one in found if one), None)
 
 
 def _file(folder: Path) -> Path:
     """Where the evaluation of a run is kept."""
     return folder / "evaluation.json"
+
+
+def _episodes_file(out: Path, env_id: str, seed: int, trainer: str) -> Path:
+    """Where the training episodes of a run are: other trainers have them beside the evaluation."""
+    folder = _folder(out, env_id, seed, trainer)
+    return folder / "episodes.csv" if trainer == OURS else _file(folder).with_suffix(".csv")
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
@@ -255,51 +263,3 @@ def _cell(scores: Sequence[float]) -> str:
         return "-"
     ends = f" ({number(min(scores))} to {number(max(scores))})" if len(scores) > 1 else ""
     return number(cells.mean(scores)) + ends
-
-
-def draw(result: dict[str, Any], path: Path, out: Path) -> None:
-    """Scores of training over steps and over time, a column for each task, with a band from the lowest to the highest
-    seed."""
-    tasks = [Task(**task) for task in result["tasks"]]
-    figure = picture.make(3.2 * len(tasks) + 0.6, 6.0)
-    charts = figure.subplots(2, len(tasks), squeeze=False)
-    names = {OURS: "ours", "a2c": "SB3 A2C", "ppo": "SB3 PPO"}
-    for column, task in enumerate(tasks):
-        for row, against in enumerate(("steps", "seconds")):
-            chart = charts[row][column]
-            for colour, (trainer, label) in zip(picture.COLOURS, names.items(), strict=False):
-                folders = [folder_of(out, task, seed, trainer) for seed in result["seeds"]]
-                drawn = [points for folder in folders if (points := _points(folder, against))]
-                if drawn:
-                    x, low, middle, high = _band(drawn)
-                    chart.plot(x, middle, color=colour, label=label)
-                    chart.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0.0)
-            chart.axhline(task.wanted, color="grey", linewidth=0.8, linestyle=":")
-            chart.set_xlabel(against)
-            picture.tidy(chart)
-        charts[0][column].set_title(task.env_id, fontsize="small")
-    charts[0][0].legend(fontsize="x-small", frameon=False)
-    for row in charts:
-        row[0].set_ylabel("score of training")
-    picture.head(figure, "Classic tasks: mean, lowest and highest seed", machine.summary(result["machine"]))
-    picture.save(figure, path)
-
-
-def _points(folder: Path, against: str) -> list[tuple[float, float]]:
-    """The curve of a run: the mean score of the episodes that ended in each part of it; none without a record."""
-    path = folder / "episodes.csv"
-    path = path if path.exists() else _file(folder).with_suffix(".csv")
-    rows = [(float(row[against]), float(row["score"])) for row in record.read_csv(path)]
-    if not rows:
-        return []
-    part = rows[-1][0] / _POINTS or 1.0
-    groups = itertools.groupby(rows, lambda row: int(row[0] / part))
-    return [((number + 0.5) * part, cells.mean(score for _, score in group)) for number, group in groups]
-
-
-def _band(drawn: Sequence[list[tuple[float, float]]]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """x, and the lowest, the mean and the highest of several curves, where all of them have points."""
-    x = np.linspace(max(points[0][0] for points in drawn), min(points[-1][0] for points in drawn), 4 * _POINTS)
-    curves = [np.array(points).T for points in drawn]
-    scores = np.stack([np.interp(x, places, means) for places, means in curves])  # [runs, places]
-    return x, scores.min(0), scores.mean(0), scores.max(0)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ga3c import machine
 from ga3c.bench import cells, report, sweep
-from ga3c.bench.sweep import Figure, Sweep, SweepArguments, agents_of
+from ga3c.bench.sweep import Figure, FigureArguments, FigureSweep, agents_of
 from ga3c.metrics.text import number
 from ga3c.view import picture
 
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Fig3Arguments(SweepArguments):
+class Fig3Arguments(FigureArguments):
     """Measure the paper's figure 3: updates per second (TPS) for several numbers of agents and the three fastest
     combinations of predictors and trainers, divided by the fastest of all, and the same for larger networks.
 
@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> None:
     sweep.run(figure, Fig3Arguments, words)
 
 
-def figures(swept: Sweep) -> dict[str, Any]:
+def figures(swept: FigureSweep) -> dict[str, Any]:
     """The fastest settings of each number of agents, the fastest of each other network, and all measurements."""
     best = swept.best()
     top = [row for agents in swept.args.agents for row in swept.top(agents)]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ga3c import machine
 from ga3c.bench import output, report, sweep
-from ga3c.bench.sweep import Figure, Sweep, SweepArguments, agents_of
+from ga3c.bench.sweep import Figure, FigureArguments, FigureSweep, agents_of
 from ga3c.metrics.text import number
 from ga3c.view import picture
 
@@ -23,7 +23,7 @@ _COLUMNS = ("net", "agents", "predictors", "trainers", "training_queue", "predic
 
 
 @dataclass(frozen=True)
-class Fig5Arguments(SweepArguments):
+class Fig5Arguments(FigureArguments):
     """Measure the paper's figure 5: the mean size of the training queue and of a prediction batch for the three fastest
     combinations of predictors and trainers of each number of agents.
 
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> None:
     sweep.run(figure, Fig5Arguments, words)
 
 
-def figures(swept: Sweep) -> dict[str, Any]:
+def figures(swept: FigureSweep) -> dict[str, Any]:
     top = [row.as_dict() for agents in swept.args.agents for row in swept.top(agents)]
     return {**swept.about(), "best": swept.best().as_dict(), "top": top}
 

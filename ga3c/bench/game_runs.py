@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from ga3c import files, machine
-from ga3c.bench import arguments, games, record, training
+from ga3c.bench import arguments, cells, games, record, training
 from ga3c.bench.arguments import RunArguments
 from ga3c.bench.judging import Judge, Rules
 from ga3c.bench.report import Ending
@@ -160,7 +160,7 @@ class GameRuns:
             "env": games.id_of(game),
             "state": _state(runs),
             "scores": {rules: _over_seeds([run["scores"][rules] for run in runs]) for rules in self._args.protocols},
-            **{name: _mean([run[name] for run in runs if run["complete"]]) for name in ("minutes", "frames")},
+            **{name: cells.mean([run[name] for run in runs if run["complete"]]) for name in ("minutes", "frames")},
             "runs": runs,
         }
 
@@ -212,10 +212,6 @@ def _over_seeds(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None
     spread = statistics.stdev(means) if len(known) > 1 else known[0]["std"]
     name = known[0]["protocol"]["name"]
     return {"mean": statistics.fmean(means), "std": spread, "seeds": len(known), "means": means, "protocol": name}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if values else math.nan
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

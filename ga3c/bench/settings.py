@@ -1,14 +1,16 @@
 """The settings of benchmarks: a preset for an environment and a device, with every automatic choice resolved."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ga3c import envs, nets
 from ga3c.config import Config, DeviceName, NetConfig, PresetName, RunConfig, SystemName
 from ga3c.engine import device
-from ga3c.engine.ga3c import default_workers
+from ga3c.engine.numbers import workers_for
 from ga3c.envs.spec import EnvSpec
 from ga3c.run import settings
 
@@ -26,7 +28,7 @@ class Base:
         which no measurement uses, is left out."""
         workers = config.engine.workers
         if config.engine.system == "ga3c":
-            workers = workers or default_workers(config.engine.room, self.device)
+            workers = workers_for(config.engine, self.device)
         device_name: DeviceName = "cuda" if self.device.type == "cuda" else "cpu"
         engine = dataclasses.replace(config.engine, workers=workers, device=device_name)
         net = dataclasses.replace(config.net, net=nets.chosen(self.spec, config.net))
@@ -40,12 +42,21 @@ class Base:
 
 def base_of(config: Config) -> Base:
     where = device.choose(config.engine.device)
-    return Base(config, envs.describe(config.env_id, config.env, raw_screens=where.type == "cuda"), where)
+    spec = envs.describe(config.env_id, config.env, raw_screens=where.type == "cuda", env_args=config.env_args)
+    return Base(config, spec, where)
 
 
-def preset_base(env_id: str, preset: PresetName, device_name: DeviceName, system: SystemName = "ga3c") -> Base:
+def preset_base(
+    env_id: str,
+    preset: PresetName,
+    device_name: DeviceName,
+    system: SystemName = "ga3c",
+    *,
+    env_args: Mapping[str, Any] | None = None,
+    wraps: tuple[str, ...] = (),
+) -> Base:
     """A preset's settings. The device is `device_name`, except for systems whose name says where their models are."""
-    config = settings.preset_config(env_id, preset, device_name, system)
+    config = settings.preset_config(env_id, preset, device_name, system, env_args=env_args, wraps=wraps)
     if config.engine.device == "auto":
         config = dataclasses.replace(config, engine=dataclasses.replace(config.engine, device=device_name))
     return base_of(config)

@@ -30,7 +30,7 @@ was also lucky."""
 
 
 @dataclass(frozen=True)
-class SweepArguments(BenchArguments):
+class FigureArguments(BenchArguments):
     """Flags of `fig3` and `fig5`."""
 
     seconds: float = 2.0
@@ -83,10 +83,10 @@ class SettingTrials:
         }  # fmt: skip
 
 
-class Sweep:
+class FigureSweep:
     """The settings of each network, and their measurements in the ledger."""
 
-    def __init__(self, args: SweepArguments, default_nets: Sequence[str]) -> None:
+    def __init__(self, args: FigureArguments, default_nets: Sequence[str]) -> None:
         """Refuses settings that cannot be measured, and results that cannot be written, before any measurement."""
         self.args = args
         base = settings.preset_base(args.env_id, "paper", args.device)
@@ -218,17 +218,17 @@ class Figure:
     """The networks that are measured by default."""
     columns: Sequence[str]
     """The columns of its CSV."""
-    result: Callable[[Sweep], Result]
+    result: Callable[[FigureSweep], Result]
     rows: Callable[[Result], Sequence[record.Row]]
     """The rows of its CSV."""
     show: Callable[[Result, Console], None]
     plot: Plot
 
 
-def run(figure: Figure, kind: type[SweepArguments], words: Sequence[str]) -> None:
+def run(figure: Figure, kind: type[FigureArguments], words: Sequence[str]) -> None:
     """The command: measures what is missing, and reports the figure."""
     args = parsing.read(kind, words, f"ga3c bench {figure.name}")
-    sweep = Sweep(args, figure.nets)
+    sweep = FigureSweep(args, figure.nets)
     sweep.measure()
     result = figure.result(sweep)
     record.write_csv(args.out / f"{figure.name}.csv", figure.columns, figure.rows(result))

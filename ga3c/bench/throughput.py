@@ -58,7 +58,7 @@ def measure(base: Base, seconds: float, repeats: int) -> Throughput:
     config = base.resolved(base.config)
     base.check_net(config.net)
     ceilings: list[Ceiling] = []
-    with Steppers(config.env_id, config.env, machine.num_cores(), seconds) as steppers:
+    with Steppers(config, machine.num_cores(), seconds) as steppers:
 
         def ceiling(on_left: OnLeft) -> Figures:
             found = steppers.measure(on_left)

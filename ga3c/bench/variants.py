@@ -1,5 +1,6 @@
 """Variants of one setting, measured in turn: what changes with time on a machine affects all of them alike."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from ga3c.bench.progress import PhaseBar
 from ga3c.bench.settings import Base
 from ga3c.bench.training import OnLeft
 from ga3c.errors import UserError
+from ga3c.flags import keywords
 
 T = TypeVar("T")
 
@@ -23,6 +25,8 @@ class VariantArguments(RunArguments):
 
     env_id: Annotated[str, tyro.conf.arg(name="env", metavar="ENV")] = "ALE/Pong-v5"
     """A Gymnasium id; `ga3c envs` lists them."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
     seconds: float = 10.0
     """Seconds to measure each variant, after a warm-up."""
     repeats: int = 1
@@ -38,7 +42,8 @@ class VariantArguments(RunArguments):
         """The settings that all variants share."""
         if self.engine.tune != "off":
             raise UserError(f"--tune is {self.engine.tune}, but a measurement needs fixed settings; leave --tune out.")
-        return settings.base_of(self.config(self.env_id))
+        env_args = keywords.env_args(self.env_args) or {}
+        return settings.base_of(dataclasses.replace(self.config(self.env_id), env_args=env_args))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from ga3c.config import synonyms
 from ga3c.config.names import SECTIONS, checked, setting_names, validated
 from ga3c.config.sections import PresetName
-from ga3c.config.toml import check_env_args, write_toml
+from ga3c.config.toml import read_env_args, write_toml
 from ga3c.errors import UserError
 from ga3c.files import read_file
 
@@ -71,7 +71,8 @@ def _chosen(tables: Mapping[str, Any]) -> dict[str, Any]:
     for name, kind in {"env_id": str, "preset": PresetName, "env_args": Mapping[str, Any]}.items():
         if name in head:
             checked(name, kind, head[name])
-    check_env_args(head.get("env_args", {}))
+    if "env_args" in head:
+        head["env_args"] = read_env_args(head["env_args"])
     return {**head, "settings": settings}
 
 

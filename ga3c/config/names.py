@@ -74,6 +74,10 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         require(isinstance(value, bool), name, value, "true or false")
     elif kind is str:
         require(type(value) is str, name, value, "a text")
+    elif kind == tuple[str, ...]:
+        texts = isinstance(value, list | tuple) and all(type(part) is str for part in value)
+        require(texts, name, value, "a list of texts")
+        return tuple(value)
     elif get_origin(kind) is Mapping:
         require(isinstance(value, Mapping), name, value, "a table")
     return value

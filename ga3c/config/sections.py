@@ -40,6 +40,9 @@ class EnvConfig:
     action_bounds: ActionBounds = "clip"
     """How continuous actions get into their bounds: clipped on the way to the environment (clip), or drawn from a
     Gaussian that tanh squashes (tanh)."""
+    wrap: tuple[str, ...] = ()
+    """Wrappers around each environment, the innermost first: MODULE:NAME of a gymnasium.Wrapper class or of a function
+    from environment to environment, with arguments as in "gymnasium.wrappers:TimeLimit(max_episode_steps=500)"."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")
@@ -76,6 +79,8 @@ class NetConfig:
     background colour, which becomes 0 (contrast)."""
     width: int = 1
     """Factor for the channels of impala, which are 16, 32 and 32 at width 1."""
+    layer_norm: bool = False
+    """Normalise what enters and leaves the fully-connected layer of impala (Ba et al. 2016)."""
     separate_value: bool = False
     """Give the value a torso of its own, so that its error does not shape the features of the policy."""
     normalise_observations: bool = False
@@ -86,6 +91,8 @@ class NetConfig:
         require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
         require(1 <= self.width <= 16, "width", self.width, "between 1 and 16")
         require(self.width == 1 or self.net == "impala", "width", self.width, "1 unless --net is impala")
+        if self.layer_norm and self.net != "impala":
+            raise UserError(f"--layer-norm is only for --net impala, and --net is {self.net}; leave it out.")
         if self.separate_value and self.net.endswith("-lstm"):
             raise UserError(
                 f"--separate-value must be left out with --net {self.net}, whose value needs the policy's LSTM."

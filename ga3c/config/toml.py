@@ -34,7 +34,10 @@ def write_toml(values: Mapping[str, Any]) -> str:
     return "\n\n".join([*(["\n".join(head)] if head else []), *tables]) + "\n"
 
 
-_LATER: Mapping[str, Mapping[str, Any]] = {"net": {"normalise_observations": False}}
+_LATER: Mapping[str, Mapping[str, Any]] = {
+    "env": {"action_bounds": "clip", "wrap": ()},
+    "net": {"normalise_observations": False, "layer_norm": False},
+}
 """Settings by table that configurations before version 0.4 lack, with the values that describe what was done then."""
 
 
@@ -48,7 +51,7 @@ def from_toml(text: str, source: str = "config.toml") -> Config:
     `source` names the text in errors."""
     try:
         config: Config = _build(Config, tomllib.loads(text), "")
-        check_env_args(config.env_args)
+        config = dataclasses.replace(config, env_args=read_env_args(config.env_args))
     except UnknownSetting as error:
         raise UnknownSetting(f"{source} {error}") from error
     except (UserError, ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -108,8 +111,12 @@ def _flat(tables: dict[str, Any]) -> dict[str, str]:
     for table, value in tables.items():
         prefix = "env_args." if table == "env_args" else ""
         parts = value.items() if isinstance(value, dict) else [(table, value)]
-        values |= {f"{prefix}{name}": _toml_value(part) for name, part in parts}
+        values |= {f"{prefix}{name}": _toml_value(_without_none(part)) for name, part in parts}
     return values
+
+
+_NONE = {"none": True}
+"""The table that stands for None among the environment's arguments: TOML has no word for it."""
 
 
 def check_env_args(env_args: Any) -> None:
@@ -121,9 +128,25 @@ def check_env_args(env_args: Any) -> None:
             tomllib.loads(f"value = {_toml_value(value)}")
         except (TypeError, tomllib.TOMLDecodeError) as error:
             raise UserError(
-                f"The environment's argument {name} is {value!r}, but must be a text, a number, true, false, or a list "
-                "of these; for anything else, pass a function that makes the environment."
+                f"The environment's argument {name} is {value!r}, but must be a text, a number, true, false, None, or "
+                "a list or table of these; for anything else, pass a function that makes the environment."
             ) from error
+
+
+def read_env_args(env_args: Any) -> dict[str, Any]:
+    """The arguments of an environment as `config.toml` holds them."""
+    check_env_args(_without_none(env_args) if isinstance(env_args, Mapping) else env_args)
+    arguments: dict[str, Any] = _without_none(env_args)
+    return arguments
+
+
+def _without_none(value: Any) -> Any:
+    """A value from TOML, with None where its sign stands."""
+    if isinstance(value, list):
+        return [_without_none(part) for part in value]
+    if isinstance(value, Mapping):
+        return None if value == _NONE else {name: _without_none(part) for name, part in value.items()}
+    return value
 
 
 def _toml_key(name: str) -> str:
@@ -136,6 +159,10 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, str):
         # JSON and TOML escape alike, but for the pairs of surrogates that JSON makes of characters beyond 16 bits.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if value is None:
+        return "{none = true}"
+    if isinstance(value, Mapping) and value != _NONE and all(isinstance(name, str) for name in value):
+        return "{" + ", ".join(f"{_toml_key(name)} = {_toml_value(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, int):

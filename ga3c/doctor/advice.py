@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ga3c.config import Config, DeviceName
 from ga3c.doctor.facts import Facts
+from ga3c.flags import keywords
 from ga3c.metrics.bottleneck import Bottleneck, Use
 
 _NUMBERS = {"--agents", "--predictors", "--trainers"}
@@ -34,7 +35,10 @@ def suggest(
             changes["--tune"] = ""  # numbers that are given are not tuned otherwise
         flags |= changes
         reasons += [why] if why else []
-    words = ["ga3c", "train", config.env_id, *(word for name, value in flags.items() for word in (name, value) if word)]
+    of_env = [f"{name}={keywords.text(value)}" for name, value in config.env_args.items()]
+    words = ["ga3c", "train", config.env_id, *(["--env-args", *of_env] if of_env else [])]
+    words += ["--wrap", *config.env.wrap] if config.env.wrap else []
+    words = [*words, *(word for name, value in flags.items() for word in (name, value) if word)]
     return Suggestion(shlex.join(words), tuple(reasons) or ("the preset's settings fit this machine",))
 
 

@@ -3,6 +3,7 @@ of its own."""
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +66,18 @@ class _Plan:
     problem: Finding | None
 
 
-def examine(env_id: str, device: DeviceName, seconds: float) -> Report:
+def examine(
+    env_id: str,
+    device: DeviceName,
+    seconds: float,
+    env_args: Mapping[str, Any] | None = None,
+    wraps: tuple[str, ...] = (),
+) -> Report:
     """Examines the machine. It measures nothing if `seconds` is 0 or something must be repaired first."""
     facts = reading.gather()
     works = facts.torch is not None and facts.torch.sees_gpu and facts.torch.problem is None
     chosen: DeviceName = "cuda" if works and device != "cpu" else "cpu"
-    plan = _plan(env_id, chosen)
+    plan = _plan(env_id, chosen, env_args, wraps)
     found = judging.judge(facts, dataclasses.replace(plan.needs, device=device))
     found += [plan.problem] if plan.problem else []
     measured = None
@@ -89,13 +96,13 @@ def examine(env_id: str, device: DeviceName, seconds: float) -> Report:
     return Report(env_id, chosen, facts, tuple(judging.by_level(found)), measured, suggestion)
 
 
-def _plan(env_id: str, chosen: DeviceName) -> _Plan:
+def _plan(env_id: str, chosen: DeviceName, env_args: Mapping[str, Any] | None, wraps: tuple[str, ...]) -> _Plan:
     """The preset's settings for an environment and what they need, or a finding if there can be no such run."""
     try:
         from ga3c.agents.slots import SlotPlan
         from ga3c.bench import settings
 
-        base = settings.preset_base(env_id, "fast", chosen)
+        base = settings.preset_base(env_id, "fast", chosen, env_args=env_args, wraps=wraps)
         config, spec = base.resolved(base.config), base.spec
         engine = config.engine
         shared = SlotPlan.of(spec, agents=engine.agents, workers=engine.workers).size

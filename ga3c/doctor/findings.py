@@ -227,6 +227,8 @@ def _unread(facts: Facts, needs: Needs) -> Iterator[Finding]:
 def _extras(facts: Facts, needs: Needs) -> Iterator[Finding]:
     uses = {
         "video": "`ga3c play --video`",
+        "export": "`ga3c export --format onnx`",
+        "hub": "`ga3c push`",
         "play": "the window of `ga3c play`",
         "bench": "pictures of curves",
         "wandb": "`--log wandb`",

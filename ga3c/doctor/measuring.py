@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _CEILING_SHARE, _ACTING_SHARE, _TRAINING_SHARE = 0.15, 0.25, 0.6
 _CEILING_SECONDS = 1.5
-"""The most. With more, several sizes of ale-py's environment would be tried, and their emulators take long to make."""
+"""The most seconds for the ceiling. With more, several sizes of ale-py's environment would be tried, and their
+emulators take long to make."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def measure(config: Config, seconds: float, others: float) -> tuple[Measured, li
 
     def alone() -> Ceiling | None:
         length = min(_CEILING_SHARE * seconds, _CEILING_SECONDS)
-        with Steppers(config.env_id, config.env, machine.num_cores(), length) as steppers:
+        with Steppers(config, machine.num_cores(), length) as steppers:
             found = steppers.measure(bar.left)
         if found is None:
             raise RuntimeError(steppers.problem or "no steps were measured")

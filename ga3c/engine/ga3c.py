@@ -10,17 +10,18 @@ from pathlib import Path
 
 import torch
 
-from ga3c import machine, nets
+from ga3c import nets
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
-from ga3c.config import Config, EngineConfig
+from ga3c.config import Config
 from ga3c.engine import device
 from ga3c.engine.explorer import Explorer
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
 from ga3c.engine.model import Model
+from ga3c.engine.numbers import space_for, workers_for
 from ga3c.engine.predictor import Predictor
 from ga3c.engine.seats import Seats
 from ga3c.engine.store import ExperienceStore
@@ -30,21 +31,15 @@ from ga3c.envs.seeding import continued_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed
 from ga3c.learn.schedules import Rates
-from ga3c.machine import nvml
 from ga3c.machine.cores import CoreMeter
+from ga3c.machine.nvml import GpuMeter
 from ga3c.metrics.account import Account
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.metrics.trace import SpanRing, Tracer
-from ga3c.tune.tuner import Setting, Space
-
-_MOST_THREADS = 16
-"""The most predictors, or trainers, that tuning tries: as far as the paper's figure 3 goes."""
-
-_GPU_SAMPLE_SECONDS = 0.9
-"""The least time between two samples of the GPU's load."""
+from ga3c.tune.tuner import Setting
 
 _JOIN_SECONDS = 5.0
-"""For predictors and trainers to finish the batch that each has under way when the run ends."""
+"""Seconds for predictors and trainers to finish the batch that each has under way when the run ends."""
 _HURRIED_SECONDS = 0.5
 """The same where the run must end at once."""
 
@@ -65,7 +60,7 @@ class Ga3c:
             spec=spec,
             env=config.env,
             agents=engine.room,
-            workers=engine.workers or default_workers(engine.room, where),
+            workers=workers_for(engine, where),
             max_agents=engine.prediction_batch,
             seed=self._seed,
             log_folder=logs,
@@ -91,9 +86,7 @@ class Ga3c:
         if traced:
             self.stats.trace = Tracer(config.run.profile)
         self.rates = Rates(learn, lambda: self.stats.progress)
-        self._gpu = device.find_gpu(where)
-        self._gpu_sample: nvml.Sample | None = None
-        self._gpu_sampled = -math.inf
+        self._gpu = GpuMeter(device.find_gpu(where))
         self._changing = threading.Lock()
         self._started = self._stopped = self._hurried = False
         self.left: Sequence[str] = ()
@@ -160,7 +153,7 @@ class Ga3c:
         with self._changing:
             self.pool.start()
             for stage in self._stages:
-                stage.prepare()
+                self._prepare(stage)
             self._started = True
             try:
                 for thread in self._stages:
@@ -170,6 +163,21 @@ class Ga3c:
                     f"The system refused a thread that the run needs ({error}); use fewer --predictors and --trainers, "
                     "or end other programs."
                 ) from error
+
+    def _prepare(self, stage: Predictor | Trainer) -> None:
+        """What fails here is reported as if it had failed in the stage's own thread; too little memory is no bug."""
+        try:
+            stage.prepare()
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            reason = str(error).partition(". ")[0] or type(error).__name__
+            raise RunFailed(
+                f"There is no memory left for {stage.name} ({reason}); use fewer --agents, --predictors or --trainers, "
+                "or a smaller --net."
+            ) from error
+        except Exception as error:
+            self.stats.fail(stage.name, error)
+            assert self.stats.failure is not None
+            raise RunFailed(self.stats.failure) from error
 
     # -- numbers of agents, predictors and trainers -------------------------------------------------------------------
 
@@ -293,34 +301,6 @@ class Ga3c:
             trainers=setting.trainers,
             stepping_ns=int(slots.stepping_ns.sum()),
             waiting_ns=int(slots.waiting_ns.sum()),
-            gpu=self._sample_gpu(),
+            gpu=self._gpu.sample(),
             core_utilisation=self._cores.share(),
         )
-
-    def _sample_gpu(self) -> nvml.Sample | None:
-        """The GPU's load, at most about once a second: the driver averages over a second, and asking it takes time."""
-        now = time.monotonic()
-        if self._gpu is not None and now - self._gpu_sampled >= _GPU_SAMPLE_SECONDS:
-            self._gpu_sample, self._gpu_sampled = self._gpu.sample(), now
-        return self._gpu_sample
-
-
-def space_for(engine: EngineConfig, where: torch.device) -> Space:
-    """The numbers that a run can change to. Memory is allocated for the largest, so without tuning the space ends at
-    the numbers asked for."""
-    most = min(_MOST_THREADS, machine.num_cores()) if engine.tune != "off" else 1
-    # Compiling a trainer takes long and slows the others down: with --fuse none is added during the run.
-    compiles = engine.fuse and where.type == "cuda"
-    trainers = engine.trainers if compiles else max(most, engine.trainers)
-    fewest = engine.room if engine.deterministic else 1
-    return Space(
-        agents=tuple(range(fewest, engine.room + 1)),
-        predictors=tuple(range(1, max(most, engine.predictors) + 1)),
-        trainers=tuple(range(1, trainers + 1)),
-    )
-
-
-def default_workers(agents: int, where: torch.device) -> int:
-    """One process for each core, less one for the server's threads where a GPU does their work."""
-    cores = machine.num_cores()
-    return max(1, min(agents, cores - 1 if where.type == "cuda" else cores))

@@ -16,7 +16,7 @@ from ga3c.engine.store import Closed
 from ga3c.engine.training_queue import TrainingQueue
 
 _LOOK_SECONDS = 0.1
-"""Between looks at whether a thread has failed, which would never end its turn."""
+"""Seconds between looks at whether a thread has failed: a failed thread would never end its turn."""
 
 
 class Turns:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ga3c.config import EnvConfig
 from ga3c.envs import catalog, guard
-from ga3c.envs.own import bind, identify
+from ga3c.envs.own import bind, bind_wraps, identify, identify_wraps
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import UserError
 
-__all__ = ["bind", "describe", "identify", "is_atari", "make", "packer"]
+__all__ = ["bind", "bind_wraps", "describe", "identify", "identify_wraps", "is_atari", "make", "packer"]
 
 if TYPE_CHECKING:
     from ga3c.envs import examination, gym
@@ -27,13 +27,19 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mappin
     from ga3c.envs import atari, gym
 
     args = dict(env_args or {})
-    found = _found(env_id, args)
+    found = _found(env_id, args, config.wrap)
     if found.description is not None:
         for flag in ("sticky", "full_actions", "life_loss"):
             if getattr(config, flag):
                 name = flag.replace("_", "-")
                 raise UserError(f"--{name} is only for Atari games, and {env_id} is not one; leave it out.")
         return gym.spec_of(env_id, found.description, config, args)
+    if config.wrap:
+        raise UserError(
+            f"{env_id} is an Atari game, which is played on the emulator itself, so --wrap {config.wrap[0]} has no "
+            "environment to wrap; leave it out, or write a function that makes and wraps the game, and train it as "
+            "MODULE:FUNCTION."
+        )
     for name in args:
         if name not in _ATARI_ARGS:
             raise UserError(
@@ -48,11 +54,11 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mappin
     return atari.describe(env_id, atari.game_of(kwargs), config, raw_screens, args)
 
 
-def packer(env_id: str, env_args: Mapping[str, Any] | None = None) -> "gym.Packer | None":
+def packer(env_id: str, env_args: Mapping[str, Any] | None = None, wraps: tuple[str, ...] = ()) -> "gym.Packer | None":
     """Writes the observations of an environment as frames; None for Atari, where a frame is the observation."""
     from ga3c.envs import gym
 
-    description = _found(env_id, dict(env_args or {})).description
+    description = _found(env_id, dict(env_args or {}), wraps).description
     return None if description is None else gym.Packer(env_id, description.observation_space)
 
 
@@ -61,15 +67,17 @@ def is_atari(env_id: str) -> bool:
     return _found(env_id, None).atari is not None
 
 
-def _found(env_id: str, args: Mapping[str, Any] | None) -> "examination.Examined":
-    """What an environment is. Without arguments it is not made."""
+def _found(env_id: str, args: Mapping[str, Any] | None, wraps: tuple[str, ...] = ()) -> "examination.Examined":
+    """What an environment is within its wrappers. Without arguments it is not made."""
     registered = catalog.trusted(env_id)
     from ga3c.envs import atari, examination, gym
 
     if registered is None:
-        return examination.examine(env_id, args)
+        return examination.examine(env_id, args, wraps)
     if atari.is_atari(registered.entry_point, registered.kwargs):
         return examination.Examined(atari=registered.kwargs)
+    if wraps:
+        return examination.examine(env_id, args, wraps)
     return examination.Examined(description=None if args is None else gym.describe(env_id, registered, args))
 
 
@@ -84,15 +92,15 @@ def make(
     guarded: bool = False,
 ) -> Environment:
     """An environment that `describe` accepts. Only with `render` may its `render` be called. A `guarded` one fails with
-    a sentence for people instead of a traceback."""
+    a sentence for people instead of a traceback, and does not multiply this process by forking it."""
+    if guarded:
+        with guard.without_forks():
+            return guard.Guarded(env_id, make(env_id, config, raw_screens, seed, env_args, render=render))
     registered = catalog.find(env_id)
     from ga3c.envs import atari, gym
 
     args = dict(env_args or {})
-    environment: Environment
     if atari.is_atari(registered.entry_point, registered.kwargs):
         game = atari.game_of({**registered.kwargs, **args})
-        environment = atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
-    else:
-        environment = gym.GymEnvironment(env_id, registered, config, seed, args, render)
-    return guard.Guarded(env_id, environment) if guarded else environment
+        return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
+    return gym.GymEnvironment(env_id, registered, config, seed, args, render)

@@ -1,15 +1,19 @@
 """Which environments exist, and suggestions for ids that do not."""
 
+import contextlib
 import difflib
 import fnmatch
 import importlib.util
 import re
+import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol
 
 from ga3c.envs import guard, own
-from ga3c.errors import UserError
+from ga3c.errors import Ga3cWarning, UserError
 
 
 class Registered(Protocol):
@@ -33,14 +37,10 @@ class CatalogEntry:
     """The package it still needs; empty where nothing is missing."""
 
 
-# Gymnasium's own environments with continuous actions, by entry point, so that none has to be constructed.
-_CONTINUOUS = re.compile(
-    r"gymnasium\.envs\.(mujoco|box2d\.(bipedal_walker|car_racing)"
-    r"|classic_control\.(pendulum|continuous_mountain_car)|phys2d\.pendulum)\b"
-)
 # By entry point: the package that it imports, and the command that installs it.
 _EXTRAS = {
     "gymnasium.envs.box2d": ("Box2D", 'pip install swig "gymnasium[box2d]"'),
+    "gymnasium.envs.mujoco": ("mujoco", 'pip install "gymnasium[mujoco]"'),
     "gymnasium.envs.phys2d": ("jax", 'pip install "gymnasium[jax]"'),
     "gymnasium.envs.tabular": ("jax", 'pip install "gymnasium[jax]"'),
 }
@@ -51,6 +51,8 @@ def trusted(env_id: str) -> Registered | None:
     even the module is imported here."""
     module = env_id.rpartition(":")[0]
     if module and module.partition(".")[0] not in own.TRUSTED:
+        return None
+    if not module and not env_id.startswith(own.PREFIX) and env_id not in _registry() and _plugins():
         return None
     registered = find(env_id)
     wrappers = getattr(registered, "additional_wrappers", ())
@@ -71,27 +73,18 @@ def find(env_id: str) -> Registered:
             importlib.import_module(module)
         except Exception as error:
             # The module is the user's own code and may raise anything.
-            raise _not_imported(env_id, module, error) from error
+            raise own.not_imported(env_id, module, error) from error
+    if name not in specs and not module:
+        _load_plugins()
     if name in specs:
         return specs[name]
     if module and callable(factory := own.attribute(module, name)):
         return _unregistered(env_id, factory)
     near = suggest(name)
     hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists all ids."
+    if not near and not module and (package := package_of(name)):
+        hint = f"if the package {package} registers it, name it too: {package}:{name}."
     raise UserError(f"No environment is called {env_id!r}; {hint}")
-
-
-def _not_imported(env_id: str, module: str, error: Exception) -> UserError:
-    """Why the module of an environment cannot be imported, and what to do."""
-    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-        return UserError(
-            f"No module named {error.name!r} can be imported here, and {env_id} needs it; `cd` to the folder that "
-            "holds it, or add that folder to PYTHONPATH."
-        )
-    place = guard.place_of(error)
-    return UserError(
-        f"{env_id}: importing {module!r} failed: {guard.reason_of(error)}" + (f" ({place})." if place else ".")
-    )
 
 
 def _unregistered(env_id: str, factory: own.Factory) -> Registered:
@@ -117,13 +110,62 @@ def list_ids(pattern: str | None) -> list[CatalogEntry]:
     """Ids that can be trained on and match a part of an id or a glob, in upper or lower case.
 
     Only the newest version of each is listed, unless the pattern names a version or matches older versions alone.
+    MODULE:PATTERN imports the module, and lists what its package has registered.
     """
-    specs = [spec for spec in _usable() if not _is_continuous(spec)]
+    module, colon, name = (pattern or "").rpartition(":")
+    if module and colon:
+        return _list_module(module, name)
+    specs = [spec for spec in _usable() if not (_kind(spec) == "atari" and spec.kwargs.get("continuous"))]
     newest = [spec for spec in _newest(specs, key=_family) if _matches(spec.id, pattern)]
     if pattern and (not newest or re.search(r"-v[\d?*[]", pattern)):
         newest = [spec for spec in specs if _matches(spec.id, pattern)]
     entries = [_entry(spec) for spec in newest]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.kind, entry.id))
+
+
+def _list_module(module: str, pattern: str) -> list[CatalogEntry]:
+    before = set(_registry())
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # the module may raise anything
+        raise own.not_imported(f"{module}:{pattern}", module, error) from error
+    package = module.partition(".")[0]
+    of_package = re.compile(rf"{re.escape(package)}[.:]")
+    specs = (s for s in _usable() if s.id not in before or of_package.match(str(s.entry_point)))
+    return [CatalogEntry(f"{module}:{spec.id}", "gym", "") for spec in specs if _matches(spec.id, pattern)]
+
+
+def package_of(env_id: str) -> str | None:
+    """An installed package that may register an id when it is imported, by the beginning of the id: `minigrid` for
+    MiniGrid-Empty-8x8-v0. Finding it runs none of its code."""
+    words = re.split(r"[/\-]", env_id)[0]
+    for name in (words, words.lower()):
+        if name.isidentifier() and name not in {*sys.stdlib_module_names, *own.TRUSTED, "test"}:
+            try:
+                if importlib.util.find_spec(name) is not None:
+                    return name
+            except (ImportError, ValueError):
+                continue
+    return None
+
+
+def _plugins() -> list[EntryPoint]:
+    """Packages that ask Gymnasium to import them. Gymnasium does so only before version 1.0."""
+    return list(entry_points(group="gymnasium.envs"))
+
+
+def _load_plugins() -> None:
+    """Lets the packages of `_plugins` register their environments, as Gymnasium 0.29 did."""
+    from gymnasium.envs import registration
+
+    for plugin in _plugins():
+        in_namespace = contextlib.nullcontext() if plugin.name.startswith("__") else registration.namespace(plugin.name)
+        try:
+            with in_namespace:
+                plugin.load()()
+        except Exception as error:  # other packages than the one that is asked for must not matter
+            text = f"The package {plugin.value} could not register its environments: {guard.reason_of(error)}."
+            warnings.warn(text, Ga3cWarning, stacklevel=2)
 
 
 def _registry() -> dict[str, Registered]:
@@ -161,10 +203,6 @@ def _kind(spec: Registered) -> Literal["atari", "gym"]:
     from ga3c.envs import atari
 
     return "atari" if atari.is_atari(spec.entry_point, spec.kwargs) else "gym"
-
-
-def _is_continuous(spec: Registered) -> bool:
-    return bool(_CONTINUOUS.match(str(spec.entry_point)) or spec.kwargs.get("continuous"))
 
 
 def _matches(env_id: str, pattern: str | None) -> bool:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ga3c.envs import atari, catalog, gym, own, trial
+from ga3c.envs import atari, catalog, gym, own, trial, wrapping
 from ga3c.envs.guard import failed, place_of, reason_of
 from ga3c.errors import UserError
 
@@ -20,6 +20,11 @@ Tell = Callable[..., None]
 
 
 def main() -> None:
+    serve(_examine)
+
+
+def serve(work: Callable[[dict[str, Any], Tell], None]) -> None:
+    """Does the task of this process, tells what it is not able to do, and ends the process."""
     task: dict[str, Any] = json.load(sys.stdin)
     _die_with(task["server_pid"])
     _leave_no_core()
@@ -32,7 +37,7 @@ def main() -> None:
         answers.flush()
 
     try:
-        _examine(task, tell)
+        work(task, tell)
     except UserError as error:
         tell(error=error.command_text)
     except BaseException as error:  # an environment may raise SystemExit too
@@ -43,9 +48,9 @@ def main() -> None:
 
 def _examine(task: dict[str, Any], tell: Tell) -> None:
     """Finds, makes, tries and closes the environment, and tells what was found. Without arguments it is only found."""
-    env_id, args = task["env_id"], task["env_args"]
+    env_id, args, wraps = task["env_id"], task["env_args"], task["wraps"]
     tell(doing="make", method="the import")
-    own.receive(env_id, task["env_pickle"])
+    own.receive(task["env_pickle"])
     registered = catalog.find(env_id)
     if atari.is_atari(registered.entry_point, registered.kwargs):
         names = ("game", "mode", "difficulty", "continuous")
@@ -55,10 +60,10 @@ def _examine(task: dict[str, Any], tell: Tell) -> None:
         tell(closed=True)
         return
     tell(doing="make", method="its constructor")
-    env = gym.construct(env_id, registered, args)
+    env = gym.construct(env_id, registered, args, wraps)
     description = gym.described(env_id, env)
     notes = trial.check(env_id, env, lambda method: tell(doing="try", method=method))
-    tell(description=description.to_json(), notes=notes, files=_files(env_id, env))
+    tell(description=description.to_json(), notes=notes, files=_files([env_id, *wrapping.factory_ids(wraps)], env))
     tell(doing="close", method="close")
     try:
         env.close()
@@ -68,9 +73,9 @@ def _examine(task: dict[str, Any], tell: Tell) -> None:
     tell(closed=True)
 
 
-def _files(env_id: str, env: Any) -> list[str]:
+def _files(ids: list[str], env: Any) -> list[str]:
     """The user's modules that describe the environment: once they change, it must be described again."""
-    modules = {env_id.rpartition(":")[0], type(env.unwrapped).__module__}
+    modules = {*(one.rpartition(":")[0] for one in ids), type(env.unwrapped).__module__}
     files = (getattr(sys.modules.get(module), "__file__", None) for module in modules)
     return [file for file in files if file]
 

@@ -1,4 +1,5 @@
-"""Failures of an environment as sentences: what it raised, and the line of the user's code where it did."""
+"""Environments that a command plays in its own process: failures become sentences, with the line of the user's code,
+and a process that an environment forks ends where it would leave the environment."""
 
 import os
 import sysconfig
@@ -67,9 +68,21 @@ def failed(env_id: str, method: str, error: BaseException) -> EnvironmentFailed:
     return EnvironmentFailed(f"{env_id} failed in {method}: {reason_of(error)}" + (f" ({place})." if place else "."))
 
 
+@contextmanager
+def without_forks() -> Iterator[None]:
+    """Only the process that enters the block leaves it. If code in the block forks, and both processes come back, the
+    second one would go on with the command too, and fork again at the next step."""
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(0)
+
+
 class Guarded:
-    """An environment whose failures are sentences, for commands that play it in their own process. Agent processes go
-    without: their logs have whole tracebacks."""
+    """An environment whose failures are sentences and whose forks do not come back, for commands that play it in their
+    own process. Agent processes go without: their logs have whole tracebacks, and a fork cannot reach their slots."""
 
     def __init__(self, env_id: str, environment: Environment) -> None:
         self._env_id = env_id
@@ -93,9 +106,10 @@ class Guarded:
 
     @contextmanager
     def _told(self, method: str) -> Iterator[None]:
-        try:
-            yield
-        except UserError:
-            raise
-        except Exception as error:
-            raise failed(self._env_id, method, error) from error
+        with without_forks():
+            try:
+                yield
+            except UserError:
+                raise
+            except Exception as error:
+                raise failed(self._env_id, method, error) from error

@@ -1,7 +1,7 @@
 """Any other Gymnasium environment, observed as a picture or as a vector."""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ga3c.config import EnvConfig
+from ga3c.envs import wrapping
 from ga3c.envs.action_space import action_of
 from ga3c.envs.actions import reader
 from ga3c.envs.catalog import Registered
@@ -26,7 +27,7 @@ DEFAULT_FPS = 30.0
 
 
 def describe(env_id: str, registered: Registered, env_args: Mapping[str, Any]) -> Description:
-    """Makes the environment in this process and asks for its spaces."""
+    """Makes the environment in this process, without wrappers, and asks for its spaces."""
     env = construct(env_id, registered, env_args)
     try:
         return described(env_id, env)
@@ -109,7 +110,7 @@ class GymEnvironment:
         env_args: Mapping[str, Any],
         render: bool,
     ) -> None:
-        self._env = construct(env_id, registered, env_args, render=render)
+        self._env = construct(env_id, registered, env_args, config.wrap, render=render)
         self._write = Packer(env_id, self._env.observation_space)
         self._read_action = reader(action_of(env_id, self._env.action_space, config))
         self._seed: int | None = seed
@@ -140,21 +141,27 @@ class GymEnvironment:
 
 
 def construct(
-    env_id: str, registered: Registered, env_args: Mapping[str, Any], *, render: bool = False
+    env_id: str,
+    registered: Registered,
+    env_args: Mapping[str, Any],
+    wraps: Sequence[str] = (),
+    *,
+    render: bool = False,
 ) -> gymnasium.Env[Any, Any]:
-    """Makes the environment; a UserError says why it cannot be made."""
+    """Makes the environment within its wrappers; a UserError says why it cannot be made."""
     try:
         with warnings.catch_warnings():
             # Gymnasium warns of older versions, for each of many agents. The user chose the version.
             warnings.simplefilter("ignore")
             spec: Any = registered
             args = {**env_args, "render_mode": "rgb_array"} if render else env_args
-            return gymnasium.make(spec, disable_env_checker=True, **args)
+            env = gymnasium.make(spec, disable_env_checker=True, **args)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise UserError(f"{env_id} needs a package that is not installed: {_sentence(error)}") from error
     except Exception as error:
         # A constructor may raise anything. The message must name the environment.
         raise UserError(f"{env_id} could not be made: {type(error).__name__}: {_sentence(error)}") from error
+    return wrapping.wrapped(env_id, env, wraps)
 
 
 def _sentence(error: Exception) -> str:

@@ -15,7 +15,7 @@ Action = NDArray[Any]
 """One row, of the shape and dtype of the `ActionSpec`. Rows of shape () are arrays without dimensions or scalars."""
 
 _UNBOUNDED = 1e30
-"""ActionBounds beyond it are none: the range between two of them may not be a finite number."""
+"""A bound beyond this number counts as no bound, since the range between two such bounds may not be finite."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from ga3c.envs.gym import Packer, layout_of
 from ga3c.errors import UserError
 
 SEED = 2**31 - 1
-"""Of the first reset in a trial."""
+"""Seed of the first reset in a trial."""
 _EPISODES = (3, 2)
 """Steps after the first reset, and after the second."""
 _LARGE_REWARD = 1e4

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, get_args
 
 from ga3c.config import EngineConfig, PresetName, TuneName, setting_names
-from ga3c.flags import parsing
+from ga3c.flags import keywords, parsing
 
 
 class Settings(Protocol):
@@ -66,9 +66,10 @@ def _resolved(given: Arguments, values: dict[str, Any], tunes: bool) -> Argument
     from ga3c.run import settings  # imports torch, which takes seconds that a typo need not wait for
 
     of_given: Any = given  # a dataclass, which a protocol cannot say
-    file = settings.read(getattr(of_given, "config_file", None), given.env_id)
-    config = settings.resolve(given.env_id, given.preset, values, tunes=tunes, file=file)
+    file = settings.read(getattr(of_given, "config_file", None), given.env_id, values.get("wrap"))
+    env_args = keywords.env_args(getattr(of_given, "env_args", ()))
+    config = settings.resolve(given.env_id, given.preset, values, env_args=env_args, tunes=tunes, file=file)
     names = {item.name for item in dataclasses.fields(of_given)}
-    shared = names & {item.name for item in dataclasses.fields(config)} - {"env_id", "preset"}
+    shared = names & {item.name for item in dataclasses.fields(config)} - {"env_id", "preset", "env_args"}
     complete: Arguments = dataclasses.replace(of_given, **{name: getattr(config, name) for name in shared})
     return complete

@@ -23,6 +23,8 @@ class TrainArguments:
     ] = None
     """A Gymnasium id; `ga3c envs` lists them. MODULE:ENV imports MODULE first; ENV may be an id that it registers, or a
     class or function in it."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
     preset: Annotated[
         PresetName | None,
         tyro.conf.arg(metavar="{fast,paper}", help_behavior_hint=f"(default: {Config.preset})"),
@@ -54,6 +56,8 @@ class SweepArguments:
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="ENV [ENV ...]", help_behavior_hint="")
     ]
     """The environments, each a Gymnasium id or MODULE:ENV."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of every environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
     preset: PresetName = "fast"
     """The settings that are neither fixed nor searched; the first trial has its values of those that are searched."""
     search: Annotated[
@@ -115,7 +119,7 @@ class ResumeArguments:
     ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class EvalArguments:
     """Play whole episodes with a trained agent and report raw scores with their protocol."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """The run's folder."""
+    """The run's folder, or the name of a trained agent."""
     episodes: int = 30
     """How many episodes to play."""
     protocol: Literal["trained", "noop", "sticky"] = "trained"
@@ -141,7 +145,7 @@ class EvalArguments:
     json: bool = False
     """Print one JSON object and nothing else."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class PlayArguments:
     """Watch a trained agent: in a window, or as a video with --video."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """The run's folder."""
+    """The run's folder, or the name of a trained agent."""
     video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Record to this .mp4 (or .gif) file instead of showing a window."""
     episodes: int = 1
@@ -162,6 +166,68 @@ class PlayArguments:
     """Which checkpoint of the run: last, best, its number of steps, or its file."""
     seed: int = 1000
     """Seed of the starts and of sampling."""
+    trust: bool = False
+    """Import the modules that the run's environment and its wrappers are in, without a question."""
+
+
+@dataclass(frozen=True)
+class ExportArguments:
+    """Write a policy as a folder that plays without this project: the model, what must be known of it, and an example.
+
+    The model computes with 32 bits. It is compared with the network before it is written."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder, or the name of a trained agent."""
+    format: Literal["onnx", "torchscript", "safetensors"] = "onnx"
+    """onnx: for ONNX Runtime and others. torchscript: for torch alone. safetensors: the weights and what they are, for
+    a network of your own."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: exports/ENV-FORMAT)")] = None
+    """The folder to write, new or empty."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class CardArguments:
+    """Write a model card: scores with their protocol, the command, the settings and the learning curve.
+
+    Scores are of an evaluation: the one in the run's evaluation.json if it is of the same checkpoint and has as many
+    episodes, else a new one, which is kept there."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: README.md in RUN)")] = None
+    """The card, a .md file; pictures go to the same folder."""
+    episodes: int = 30
+    """Episodes of the evaluation."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    video: bool = False
+    """Record an episode as replay.mp4 beside the card."""
+    trust: bool = False
+    """Import the module that the run's environment is in, without a question."""
+
+
+@dataclass(frozen=True)
+class PushArguments:
+    """Upload a policy with its card to the Hugging Face Hub. It needs the package huggingface_hub and a login there.
+
+    What is uploaded is a run's folder with one checkpoint, without the optimiser's statistics: `ga3c.load` reads it."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    repository: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="REPO")]
+    """The repository, as OWNER/NAME; it is made if there is none."""
+    private: bool = False
+    """Make a new repository private."""
+    episodes: int = 30
+    """Episodes of the evaluation for the card."""
+    checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
+    """Which checkpoint of the run: last, best, its number of steps, or its file."""
+    video: bool = False
+    """Record an episode for the card."""
     trust: bool = False
     """Import the module that the run's environment is in, without a question."""
 
@@ -191,7 +257,35 @@ class EnvsArguments:
     """List the environments that can be trained here."""
 
     pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN")] = None
-    """Only ids that contain this, or match it if it holds * or ?."""
+    """Only ids that contain this, or match it if it holds * or ?. MODULE:PATTERN imports MODULE first."""
+
+
+@dataclass(frozen=True)
+class CheckArguments:
+    """Check an environment: play it at random, train it for some seconds, and say what is wrong or doubtful.
+
+    The exit code is 0 if it can be trained, and 1 if something must be repaired first."""
+
+    env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
+    """A Gymnasium id, or MODULE:ENV."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
+    wrap: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME ...", help_behavior_hint="")] = ()
+    """Wrappers around the environment, the innermost first."""
+    seconds: float = 30.0
+    """Seconds of training (0: none)."""
+    play_seconds: float = 5.0
+    """Seconds of random play, of at most 12,000 steps."""
+    device: DeviceName = "auto"
+    """Device of the model; auto: CUDA where available, else the CPU."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.seconds < math.inf:
+            raise UserError(f"--seconds is {self.seconds}, but must be 0 or more.")
+        if not 0.0 < self.play_seconds < math.inf:
+            raise UserError(f"--play-seconds is {self.play_seconds}, but must be above 0.")
 
 
 @dataclass(frozen=True)
@@ -202,6 +296,10 @@ class DoctorArguments:
 
     env_id: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = "ALE/Pong-v5"
     """The environment to train on; `ga3c envs` lists them."""
+    env_args: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...", help_behavior_hint="")] = ()
+    """Arguments of the environment, for `gymnasium.make`: numbers, true, false, null, lists as in TOML, or texts."""
+    wrap: Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME ...", help_behavior_hint="")] = ()
+    """Wrappers around the environment, the innermost first."""
     seconds: float = 20.0
     """Seconds of measurement in all: environments alone, acting, and training (0: none)."""
     device: DeviceName = "auto"

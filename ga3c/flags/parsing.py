@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -16,7 +17,7 @@ from ga3c.errors import UserError
 
 STYLE = (tyro.conf.OmitArgPrefixes,)
 _MOST_DIGITS = 18
-"""Of a whole number: more would fit no counter, and 1e999999999 no memory."""
+"""Digits of a whole number: a longer number would fit no counter, and 1e999999999 would not fit the memory."""
 
 Arguments = TypeVar("Arguments")
 
@@ -26,8 +27,8 @@ def read(kind: type[Arguments], words: Sequence[str], prog: str, default: Argume
     more: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
-        with _numbers(), contextlib.redirect_stderr(said):
-            given: Arguments = tyro.cli(kind, args=list(words), prog=prog, config=STYLE, **more)
+        with _primitives(), contextlib.redirect_stderr(said):
+            given: Arguments = tyro.cli(kind, args=gathered(words), prog=prog, config=STYLE, **more)
     except SystemExit as end:
         if end.code in (None, 0):
             raise
@@ -35,9 +36,32 @@ def read(kind: type[Arguments], words: Sequence[str], prog: str, default: Argume
     return given
 
 
+_LISTS = ("--env-args", "--wrap")
+"""Flags that take words up to the next flag, and may be given again for more of them."""
+
+
+def gathered(words: Sequence[str]) -> list[str]:
+    """The same words, with all words of a flag that takes a list after its first mention."""
+    plain: list[str] = []
+    lists: dict[str, list[str]] = {}
+    into = plain
+    for word in words:
+        name, sign, first = word.partition("=")
+        flag = name.replace("_", "-")
+        if flag in _LISTS:
+            into = lists.setdefault(flag, [])
+            into += [first] if sign else []
+        elif word.startswith("-"):
+            into = plain
+            plain.append(word)
+        else:
+            into.append(word)
+    return [*plain, *(word for flag, its in lists.items() for word in (flag, *its))]
+
+
 def options(kind: type, prog: str) -> list[Any]:
     """The flags of a command, each like an `argparse.Action`, and its positional arguments."""
-    with _numbers(), warnings.catch_warnings():
+    with _primitives(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return list(tyro.extras.get_parser(kind, prog=prog, config=STYLE)._actions)
 
@@ -55,33 +79,40 @@ def whole_number(text: str) -> int:
             return int(number)
     except decimal.InvalidOperation:
         pass
-    raise ValueError(f"{text}, but must be a whole number, such as 1000 or 1e6")
+    raise ValueError(f"{text or 'empty'}, but must be a whole number, such as 1000 or 1e6")
 
 
 def real_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text}, but must be a number") from None
+        raise ValueError(f"{text or 'empty'}, but must be a number") from None
 
 
-def _numbers() -> contextlib.AbstractContextManager[Any]:
-    """Within the context, tyro reads numbers as this module does."""
+def path(text: str) -> Path:
+    if not text:
+        raise ValueError("empty, but must be a path")  # `Path("")` would be the current folder
+    return Path(text)
+
+
+def _primitives() -> contextlib.AbstractContextManager[Any]:
+    """Within the context, tyro reads numbers and paths as this module does."""
     registry: Any = ConstructorRegistry()
     registry.primitive_rule(_rule(int, "INT", whole_number))
     registry.primitive_rule(_rule(float, "FLOAT", real_number))
+    registry.primitive_rule(_rule(Path, "PATH", path))
     entered: contextlib.AbstractContextManager[Any] = registry
     return entered
 
 
-def _rule(kind: type, metavar: str, number: Callable[[str], Any]) -> Callable[[PrimitiveTypeInfo], Any]:
+def _rule(kind: type, metavar: str, read: Callable[[str], Any]) -> Callable[[PrimitiveTypeInfo], Any]:
     def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         if info.type is not kind:
             return None
         return PrimitiveConstructorSpec(
             nargs=1,
             metavar=metavar,
-            instance_from_str=lambda words: number(words[0]),
+            instance_from_str=lambda words: read(words[0]),
             is_instance=lambda value: isinstance(value, kind) and not isinstance(value, bool),
             str_from_instance=lambda value: [str(value)],
         )

@@ -63,6 +63,7 @@ def rollout_loss(
     head: Head,
     parameters: Tensor,
     values: Tensor,
+    *,
     bootstrap: Tensor,
     experience: Experience,
     entropy_weight: Tensor,

@@ -1,10 +1,15 @@
 """Names, memory and utilisation of NVIDIA GPUs, from the driver's library (NVML), which needs no package."""
 
 import ctypes
+import math
+import time
 from dataclasses import dataclass
 
 _NAME_LENGTH = 96
 _VERSION_LENGTH = 80
+
+_LEAST_SECONDS = 0.9
+"""Seconds between two samples of a `GpuMeter`, at least."""
 
 
 class _Utilisation(ctypes.Structure):
@@ -68,6 +73,23 @@ class Gpu:
         memory = _Memory()
         failed = self._library.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(memory))
         return None if failed else memory
+
+
+class GpuMeter:
+    """Samples a GPU at most about once a second: the driver averages over a second, and asking it takes time."""
+
+    def __init__(self, gpu: Gpu | None) -> None:
+        """Without a `gpu` there are no samples."""
+        self._gpu = gpu
+        self._sample: Sample | None = None
+        self._sampled = -math.inf
+
+    def sample(self) -> Sample | None:
+        """The latest sample; None without a GPU, or if the driver does not answer."""
+        now = time.monotonic()
+        if self._gpu is not None and now - self._sampled >= _LEAST_SECONDS:
+            self._sample, self._sampled = self._gpu.sample(), now
+        return self._sample
 
 
 def find(uuid: str | None = None) -> Gpu | None:

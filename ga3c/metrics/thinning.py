@@ -1,9 +1,9 @@
 """Thinning: what a record keeps of a long run, so that its files stay small."""
 
 FULL_SECONDS = 3600.0
-"""The training time of which every snapshot is kept."""
+"""Seconds of training at the start of a run of which every snapshot is kept."""
 FULL_EPISODES = 1_000_000
-"""The first episodes, all of which are kept."""
+"""Episodes at the start of a run, all of which are kept."""
 
 
 class Thinning:

@@ -67,7 +67,8 @@ class ResidualStage(nn.Module):
 class Impala(nn.Module):
     """Pictures [N, C, H, W] to features [N, 256]."""
 
-    def __init__(self, channels: int, height: int, breadth: int, width: int) -> None:
+    def __init__(self, channels: int, height: int, breadth: int, width: int, layer_norm: bool = False) -> None:
+        """With `layer_norm`, what enters and leaves the fully-connected layer is normalised."""
         super().__init__()
         # With a gain of sqrt(2) each of the six branches would be as large as its input, and the features, and so the
         # first values, eight times as large. With this gain they are 1.6 times as large.
@@ -78,14 +79,17 @@ class Impala(nn.Module):
             channels, height, breadth = width * count, -(-height // 2), -(-breadth // 2)
         self.stages = nn.Sequential(*stages)
         self.flatten = FlattenPixels()
-        self.linear = nn.Linear(channels * height * breadth, FEATURES)
+        size = channels * height * breadth
+        self.norm_in = nn.LayerNorm(size) if layer_norm else nn.Identity()
+        self.linear = nn.Linear(size, FEATURES)
+        self.norm_out = nn.LayerNorm(FEATURES) if layer_norm else nn.Identity()
 
     def forward(self, pictures: Tensor) -> Tensor:
-        flat = self.flatten(relu(self.stages(pictures), inplace=True))
-        return relu(self.linear(flat), inplace=True)
+        flat = self.norm_in(self.flatten(relu(self.stages(pictures), inplace=True)))
+        return relu(self.norm_out(self.linear(flat)))
 
 
-def impala_torso(width: int, spec: EnvSpec, net: NamedNet) -> tuple[Impala, int]:
+def impala_torso(width: int, layer_norm: bool, spec: EnvSpec, net: NamedNet) -> tuple[Impala, int]:
     """The torso with `width` times the channels of the paper, and its number of features."""
     if not spec.is_picture:
         raise UserError(
@@ -93,4 +97,4 @@ def impala_torso(width: int, spec: EnvSpec, net: NamedNet) -> tuple[Impala, int]
             f"{list(spec.observation_shape)}; use --net mlp or auto."
         )
     channels, height, breadth = spec.observation_shape
-    return Impala(channels, height, breadth, width), FEATURES
+    return Impala(channels, height, breadth, width, layer_norm), FEATURES

@@ -148,7 +148,7 @@ def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module,
         case "mlp" | "mlp-lstm":
             return mlp_torso(spec, name)
         case "impala":
-            return impala_torso(config.width, spec, name)
+            return impala_torso(config.width, config.layer_norm, spec, name)
         case "small-lstm":
             return conv_torso("small", config.stride, spec, name)
         case _:

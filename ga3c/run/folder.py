@@ -146,7 +146,7 @@ class RunFolder:
 
     def _drop_unfinished(self) -> None:
         """Removes what a killed process was about to move into place."""
-        names = "|".join(map(re.escape, ("config.toml", *_RECORDS)))
+        names = "|".join(map(re.escape, ("config.toml", "trace.json", *_RECORDS)))
         for name in os.listdir(self.path):
             if re.fullmatch(rf"\.({names})\.[0-9]+\.[0-9]+", name):
                 (self.path / name).unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""Signals to a run: Ctrl-C, SIGTERM and a closed terminal end it; SIGCONT says that the process had been stopped."""
+"""Signals to a run: Ctrl-C, SIGTERM and others end it, SIGUSR1 asks for a checkpoint, and SIGCONT says that the process
+had been stopped."""
 
 import contextlib
 import os
@@ -9,8 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+from ga3c import interruption
+
 _ECHO_SECONDS = 0.25
 """Signals that follow each other faster are one: a terminal and a program that started this one both pass Ctrl-C on."""
+
+
+_YIELDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM)
+"""Signals that end a run unless somebody ignores them, as `nohup` does, or a program has a handler of its own for
+them."""
 
 
 class Interrupts:
@@ -30,6 +38,7 @@ class Interrupts:
         self.by_keyboard = False
         """Whether one of them was Ctrl-C."""
         self._continued: float | None = None
+        self._asked = False
 
     @property
     def hurried(self) -> bool:
@@ -42,6 +51,11 @@ class Interrupts:
         continued, self._continued = self._continued, None
         return continued
 
+    def take_asked(self) -> bool:
+        """Whether SIGUSR1 has asked for a checkpoint since the last call."""
+        asked, self._asked = self._asked, False
+        return asked
+
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
         """Handles signals within the block, which may be entered again inside. Outside the main thread it does
@@ -49,11 +63,11 @@ class Interrupts:
         if self._handling or threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it on purpose
-            numbers.append(signal.SIGHUP)
+        numbers = [signal.SIGINT, signal.SIGTERM, *filter(_is_free, _YIELDING)]
         before = {number: signal.signal(number, self._interrupt) for number in numbers}
         before[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._go_on)
+        if _is_free(signal.SIGUSR1):
+            before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._ask)
         self._handling = True
         try:
             yield
@@ -78,6 +92,14 @@ class Interrupts:
 
     def _go_on(self, _: int, __: object) -> None:
         self._continued = time.monotonic()
+
+    def _ask(self, _: int, __: object) -> None:
+        self._asked = True
+
+
+def _is_free(number: signal.Signals) -> bool:
+    """Whether a signal does what the system or the command `ga3c` does with it, and nobody else needs it."""
+    return signal.getsignal(number) is signal.SIG_DFL or interruption.handles(number)
 
 
 def leave(code: int) -> NoReturn:

@@ -51,6 +51,8 @@ class Policy:
             state: What the last call returned; None where an episode begins.
             first: For a batch, [N]: where an episode begins. Without a state, everywhere; else nowhere.
         """
+        if not isinstance(state, PolicyState | None):
+            raise UserError(f"state is {state!r}, but must be None or the state that the last call of act returned.")
         known = len(state.stacks) if state is not None else len(np.ravel(first)) if first is not None else None
         frames, stacked, single = self._frames(observation, known)
         count = len(frames)

@@ -17,9 +17,9 @@ from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.folder import RunFolder
 
 RETRY_SECONDS = 10.0
-"""Between tries to write a checkpoint that the disk refused, and for how long the last one of a run is tried."""
+"""Seconds between tries to write a checkpoint that the disk refused, and for which the last one of a run is tried."""
 _LAST_TRIES_SECONDS = 0.5
-"""Between tries to write the last checkpoint of a run."""
+"""Seconds between tries to write the last checkpoint of a run."""
 
 
 class Written(NamedTuple):

@@ -27,11 +27,11 @@ from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable, Tuning
 
 _TICK_SECONDS = 0.1
-"""Between looks at processes, limits and commands."""
+"""Seconds between looks at processes, limits and commands."""
 _RECORD_SECONDS = 1.0
-"""Between records of metrics."""
+"""Seconds between records of metrics."""
 _PATIENCE_SECONDS = 2.0
-"""For agent processes to end by themselves."""
+"""Seconds for agent processes to end by themselves."""
 
 
 class Server:
@@ -84,7 +84,7 @@ class Server:
         self.stats.resume(saved.counters, recent, saved.best_score)
 
     def signals(self) -> AbstractContextManager[None]:
-        """Within the block Ctrl-C, SIGTERM and a closed terminal end the run in order, also before it has begun."""
+        """Within the block Ctrl-C, SIGTERM and the like end the run in order, also before it has begun."""
         return self._interrupts.handled()
 
     def run(self, sinks: Sequence[Sink]) -> None:
@@ -103,7 +103,7 @@ class Server:
             raise self._failure
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Takes a step of the run. Of several failures the first is kept, and the next is its cause."""
+        """Takes a step of the run. The first failure is kept, and the second becomes its `__cause__`."""
         try:
             step()
         except BaseException as error:
@@ -152,13 +152,18 @@ class Server:
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
-            failed = watch.look()
-            if failed is not None:
+            failed = None if self._stopping else watch.look()
+            if failed is not None and not self._stopping:  # a signal to a whole job also ends agents, and is no failure
                 self._fail(failed, "Agent processes failed too often.")
                 break
             for command in self.commands.take():
                 self._execute(command)
             now = time.monotonic()
+            if self._interrupts.take_asked():
+                self._reporter.tell(
+                    "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
+                )
+                next_record = self._next_checkpoint = now
             if now >= next_record:
                 next_record = now + _RECORD_SECONDS
                 with self.system.still():

@@ -17,7 +17,7 @@ from ga3c.config.names import checked
 from ga3c.config.sections import require
 from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
-from ga3c.envs import own
+from ga3c.envs import own, wrapping
 from ga3c.errors import RunFailed, UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
@@ -179,7 +179,7 @@ def log_names(text: str) -> list[str]:
 def begin(config: Config, path: Path | None = None) -> Run:
     """A new run. Nothing is written before all settings are checked."""
     sinks.check(log_names(config.run.log))
-    own.pickled(config.env_id)  # refuses an environment that agent processes could not receive
+    own.pickled(config.env_id, *wrapping.factory_ids(config.env.wrap))  # refuses what agent processes cannot receive
     folder = RunFolder(path or RunFolder.default(config))
     folder.check_new()
     server = build(config, folder, start=0)

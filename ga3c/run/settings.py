@@ -2,7 +2,7 @@
 flags or arguments over it."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +36,32 @@ def preset_config(
     system: SystemName = "ga3c",
     net: NetName = "auto",
     env_args: Mapping[str, Any] | None = None,
+    wraps: tuple[str, ...] = (),
 ) -> Config:
-    """The preset's settings for an environment, a device, a system and a network."""
-    spec = envs.describe(env_id, EnvConfig(), raw_screens=False, env_args=env_args)
+    """The preset's settings for an environment within its wrappers, a device, a system and a network."""
+    spec = envs.describe(env_id, EnvConfig(wrap=wraps), raw_screens=False, env_args=env_args)
     if system != "ga3c":
         # The same on a CPU and a GPU, so that the A3C systems differ only in where their models are.
         config = presets.for_a3c(presets.base(preset, spec, on_cuda=False, net=net), system)
     else:
         config = presets.base(preset, spec, device.choose(device_name).type == "cuda", net)
+    config = dataclasses.replace(config, env=dataclasses.replace(config.env, wrap=wraps))
     return dataclasses.replace(config, env_args=dict(env_args or {}))
 
 
-def read(path: Path | None, env_id: str | None) -> SettingsFile | None:
-    """A file of settings, if there is one. Importing the module of an environment runs its code, so a file that names
-    one is refused unless the environment was named in the command too (`env_id`)."""
+def read(path: Path | None, env_id: str | None, wraps: Sequence[str] | None = None) -> SettingsFile | None:
+    """A file of settings, if there is one. Importing the module of an environment or a wrapper runs its code, so a file
+    that names one is refused unless it was named in the command too (`env_id`, `wraps`)."""
     if path is None:
         return None
     file = SettingsFile.read(path)
-    found = trust.foreign(file.env_id, path) if file.env_id and env_id is None else None
+    of_file = (file.env_id or "" if env_id is None else "", file.settings.get("wrap", ()) if wraps is None else ())
+    found = trust.first_foreign(*of_file, path)
     if found is not None:
+        name = found.name if found.kind == "environment" else f"--wrap {' '.join(file.settings['wrap'])}"
         raise UserError(
-            f"--config: {path} is for {found.env_id}: to play it, the code in {found.file} is run; read it first, "
-            f"then name {found.env_id} in the command too."
+            f"--config: {path} is for {found.name}: to play it, the code in {found.file} is run; read it first, "
+            f"then name {name} in the command too."
         )
     return file
 
@@ -91,6 +95,7 @@ def resolve(
         chosen.get("system", "ga3c"),
         chosen.get("net", "auto"),
         env_args,
+        chosen.get("wrap", ()),
     )
     schedule = by_name(base)
     for name in ("learning_rate", "entropy_weight"):

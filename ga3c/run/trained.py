@@ -1,6 +1,7 @@
 """A trained network with what is needed to play: its settings, its environment, its device."""
 
 import contextlib
+import dataclasses
 import numbers
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ga3c.errors import Ga3cWarning, UserError
 from ga3c.nets import Network
 from ga3c.run import checkpoint, saved
 from ga3c.run.folder import RunFolder
+from ga3c.run.saved import Saved
 
 ActionChoice = Literal["sample", "greedy"]
 Which = str | int | Path
@@ -38,6 +40,8 @@ class Trained:
     """The checkpoint."""
     steps: int
     """Agent steps of training before the checkpoint."""
+    score: float
+    """Mean raw score of the last episodes of training before the checkpoint; NaN before the first."""
     packer: gym.Packer | None
     """Writes observations as frames; None for Atari, where a frame is the observation."""
 
@@ -50,25 +54,33 @@ class Trained:
         )  # fmt: skip
 
 
-def load(folder: Path, which: Which, device: torch.device) -> Trained:
-    """Reads a run's configuration and one of its checkpoints; `folder` may be a checkpoint file itself. A UserError
-    says what is wrong with them."""
+def load(folder: Path, which: Which, device: torch.device, *, exact: bool = False) -> Trained:
+    """Reads a run's configuration and one of its checkpoints; `folder` may be a checkpoint file itself. An `exact`
+    network computes with 32 bits whatever the run's precision. A UserError says what is wrong with them."""
+    found = read(folder, which)
+    config, path = found.config, found.path
+    # Environments that are played in this process make their frames on the CPU, whatever the device.
+    spec = envs.describe(config.env_id, config.env, raw_screens=False, env_args=config.env_args)
+    net = dataclasses.replace(config.net, precision="fp32") if exact else config.net
+    model = Model(nets.build(spec, net), config.learn, device)
+    try:
+        model.load_weights(found.checkpoint.tensors)
+    except ValueError as error:
+        raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
+    packer = envs.packer(config.env_id, config.env_args, config.env.wrap)
+    done = found.checkpoint
+    return Trained(config, spec, model.reader(), device, path, done.counters.steps, done.score, packer)
+
+
+def read(folder: Path, which: Which) -> Saved:
+    """A run's configuration and one of its checkpoints, with a warning for all that is damaged."""
     run = RunFolder.of(folder)
     if run.file is None and which not in ("last", "best"):
         run = RunFolder(run.path, choose(run, which))
     found = saved.read(run, which == "best")
     for notice in found.notices:
-        warnings.warn(notice, Ga3cWarning, stacklevel=2)
-    config, path = found.config, found.path
-    # Environments that are played in this process make their frames on the CPU, whatever the device.
-    spec = envs.describe(config.env_id, config.env, raw_screens=False, env_args=config.env_args)
-    model = Model(nets.build(spec, config.net), config.learn, device)
-    try:
-        model.load_weights(found.checkpoint.tensors)
-    except ValueError as error:
-        raise UserError(f"The checkpoint {path} cannot be used: {error}.") from error
-    packer = envs.packer(config.env_id, config.env_args)
-    return Trained(config, spec, model.reader(), device, path, found.checkpoint.counters.steps, packer)
+        warnings.warn(notice, Ga3cWarning, stacklevel=3)
+    return found
 
 
 def choose(run: RunFolder, which: Which) -> Path:

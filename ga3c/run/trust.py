@@ -5,11 +5,12 @@ import importlib.util
 import itertools
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import NamedTuple
 
-from ga3c.envs import own
+from ga3c.envs import own, wrapping
 from ga3c.errors import Ga3cWarning, UserError
 
 _LEVELS = 3
@@ -20,46 +21,61 @@ was started from."""
 class Foreign(NamedTuple):
     """A module that a run's folder names, and that this process has not imported yet."""
 
-    env_id: str
+    name: str
+    """MODULE:NAME of an environment or a wrapper."""
     module: str
     file: str
     """Where its code, or that of the package around it, would be loaded from."""
     folder: str = ""
     """The folder above the run's that holds it; empty if Python finds the module by itself."""
+    kind: str = "environment"
 
     @property
     def text(self) -> str:
-        return f"This run's environment is {self.env_id}: to play it, the code in {self.file} is run"
+        return f"This run's {self.kind} is {self.name}: to play it, the code in {self.file} is run"
 
 
-def foreign(env_id: str, run: Path) -> Foreign | None:
+def first_foreign(env_id: str, wraps: Sequence[str], run: Path) -> Foreign | None:
+    """What would be imported first for the environment and the wrappers of the run in a folder."""
+    if (found := foreign(env_id, run)) is not None:
+        return found
+    parts = (foreign(name, run) for name in wrapping.factory_ids(wraps))
+    return next((part._replace(kind="wrapper") for part in parts if part is not None), None)
+
+
+def foreign(name: str, run: Path) -> Foreign | None:
     """What would be imported for the environment of the run in a folder; None if nothing would be, or no module of that
     name is found. Finding it runs none of its code."""
-    module, colon, _ = env_id.rpartition(":")
-    if not colon or env_id.startswith(own.PREFIX) or module in sys.modules:
+    module, colon, _ = name.rpartition(":")
+    if not colon or name.startswith(own.PREFIX) or module in sys.modules:
         return None
     top, *inner = module.split(".")
+    if top in own.TRUSTED:
+        return None
     if (spec := _on_path(top)) is not None:
         file = _file(spec, inner)
-        return None if file is None else Foreign(env_id, module, file)
+        return None if file is None else Foreign(name, module, file)
     for folder in map(str, itertools.islice(run.absolute().parents, _LEVELS)):
         spec = PathFinder.find_spec(top, [folder])
         if spec is not None and spec.origin is not None:  # any folder of that name would be a package without a file
-            return Foreign(env_id, module, _file(spec, inner) or spec.origin, folder)
+            return Foreign(name, module, _file(spec, inner) or spec.origin, folder)
     return None
 
 
-def settle(env_id: str, run: Path, trusted: bool) -> None:
-    """Refuses an environment whose module would have to be imported, unless it is `trusted`. A trusted module that
-    Python does not find by itself is looked for, after all others, in the folder above the run's that holds it."""
-    found = foreign(env_id, run)
-    if found is None:
-        return
+def settle(env_id: str, wraps: Sequence[str], run: Path, trusted: bool) -> None:
+    """Refuses an environment or a wrapper whose module would have to be imported, unless it is `trusted`. A trusted
+    module that Python does not find by itself is looked for, after all others, in the folder above the run's that holds
+    it."""
     if not trusted:
-        raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
-    if found.folder:
-        warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
-        sys.path.append(found.folder)
+        found = first_foreign(env_id, wraps, run)
+        if found is not None:
+            raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
+        return
+    for name in (env_id, *wrapping.factory_ids(wraps)):
+        found = foreign(name, run)
+        if found is not None and found.folder:
+            warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
+            sys.path.append(found.folder)
 
 
 def _on_path(top: str) -> ModuleSpec | None:

@@ -12,20 +12,20 @@ from ga3c.errors import RunFailed
 from ga3c.run.system import System
 
 WINDOW_SECONDS = 600.0
-"""In which failures count against `--restarts`: a failure an hour must not end a long run."""
+"""Seconds in which failures count against `--restarts`: a failure an hour must not end a long run."""
 _SILENCE_SECONDS = 30.0
-"""Without a step of an agent process, after which a warning is given."""
+"""Seconds without a step of an agent process after which a warning is given."""
 _DELAY_WINDOW_SECONDS = 60.0
-"""In which failures of the same process delay its restart."""
+"""Seconds in which failures of the same process delay its restart."""
 _LONGEST_DELAY = 4.0
 """Seconds between a failure and the restart, at most: long enough to leave the machine to the others, and short enough
 that a run with one process does not seem to hang."""
 _LOG_SECONDS = 1.0
-"""Between looks at the size of logs."""
+"""Seconds between looks at the size of logs."""
 _LONGEST_LOOK = 1.0
 """Seconds between two looks that count as time without a step: in a longer gap this process itself stood still."""
 _BRIEF_SECONDS = 10.0
-"""Without a step at the end of a run that need no reason."""
+"""Seconds without a step at the end of a run that need no reason."""
 
 
 def restart_delay(failures: int, started: bool) -> float:

@@ -12,6 +12,7 @@ from ga3c.bench.report import Ending
 from ga3c.bench.training import Budget
 from ga3c.config import Config, by_name
 from ga3c.errors import RunFailed, UserError
+from ga3c.flags import keywords
 from ga3c.flags.arguments import SweepArguments
 from ga3c.run.folder import RunFolder
 from ga3c.sweep import outcome, picture, shares, space, study
@@ -110,7 +111,8 @@ def _plan(args: SweepArguments, fixed: Mapping[str, Any], share: Share) -> tuple
     if not share and "torch_threads" not in fixed:  # cores cannot be bound, so at least torch is kept to its share
         fixed = {**fixed, "torch_threads": cores}
     seeds = tuple(range(args.seed, args.seed + args.seeds))
-    plain = Plan(args.env_ids, args.preset, fixed, {}, args.steps, args.minutes, seeds, cores)
+    env_args = keywords.env_args(args.env_args) or {}
+    plain = Plan(args.env_ids, args.preset, fixed, {}, args.steps, args.minutes, seeds, cores, env_args)
     with shares.within(share):
         bases = [settings.base_of(plain.config(RunName(env_id, args.seed), {})) for env_id in args.env_ids]
     for one in bases:

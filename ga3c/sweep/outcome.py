@@ -29,7 +29,7 @@ def common(configs: Sequence[Config], path: Path, kept: Mapping[str, Any]) -> Se
         if all(by_name(other)[name] == value for other in others) and (name in kept or name not in _OF_TRIALS)
     }
     ids = {config.env_id for config in configs}
-    return SettingsFile(path, first.env_id if len(ids) == 1 else None, first.preset, settings=settings)
+    return SettingsFile(path, first.env_id if len(ids) == 1 else None, first.preset, first.env_args, settings)
 
 
 def write_best(path: Path, best: Past, value: float, configs: Sequence[Config], kept: Mapping[str, Any]) -> None:

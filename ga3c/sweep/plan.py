@@ -1,7 +1,7 @@
 """What a sweep is: its environments, the settings that are fixed and searched, and the length and seeds of its runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from ga3c.config import Config, PresetName
@@ -45,6 +45,8 @@ class Plan:
     seeds: tuple[int, ...]
     cores: int
     """Of each run; presets depend on it."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """Of every environment."""
 
     @property
     def runs(self) -> list[RunName]:
@@ -60,7 +62,8 @@ class Plan:
         """The settings of a run in a trial that searches `params`; a UserError says that they do not go together."""
         limits = {name: value for name, value in (("steps", self.steps), ("minutes", self.minutes)) if value}
         own = {"seed": run.seed, "log": "csv", "keep": 1, "tune": "off"}
-        return settings.resolve(run.env_id, self.preset, {**own, **self.fixed, **limits, **params}, tunes=False)
+        chosen = {**own, **self.fixed, **limits, **params}
+        return settings.resolve(run.env_id, self.preset, chosen, env_args=self.env_args, tunes=False)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this sweep, by flag, for its file. A sweep that goes on must have the same."""
@@ -73,4 +76,5 @@ class Plan:
             "a --jobs that gives each run so many cores:": self.cores,
             "--search": {name: str(part) for name, part in self.space.items()},
             "fixed settings": dict(self.fixed),
+            **({"--env-args": dict(self.env_args)} if self.env_args else {}),
         }

@@ -58,6 +58,7 @@ class RunProcess:
             with replacing(file) as temporary:
                 temporary.write_text(to_toml(config), encoding="utf-8")
             words = ["train", config.env_id, "--config", str(file), "--out", str(folder)]
+            words += ["--wrap", *config.env.wrap] if config.env.wrap else []
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "ga3c", *words, "--ui", "none"],

@@ -21,9 +21,9 @@ from ga3c.sweep.yardstick import Yardstick
 
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 30.0
-"""That runs get to write their last checkpoint when the sweep is stopped."""
+"""Seconds that runs have to write their last checkpoint when the sweep is stopped."""
 _FAILURES = 3
-"""If the first trials fail, so many, the fault is not in their settings."""
+"""If so many trials fail before any other ends, the fault is not in their settings."""
 _NO_EPISODE = "no episode ended; give the runs more --steps or --minutes."
 
 

@@ -23,7 +23,7 @@ _NAME = "sweep"
 _LEAST_FOR_IMPORTANCE = 5
 """Complete trials."""
 _SEED = 77_003
-"""Of the sampler; the number of trials so far is added to it."""
+"""Seed of the sampler; the number of trials so far is added to it."""
 
 
 def need_optuna() -> None:

@@ -14,7 +14,8 @@ from ga3c.metrics.snapshot import Snapshot
 from ga3c.metrics.tables import Table
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter
-from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, PaperTuner, Setting, Space, Tuner, Window
 
 WINDOW_SECONDS, PAPER_WINDOW_SECONDS = 15.0, 60.0
 """How long a setting is measured by default: by our tuner, and by the paper's procedure."""
@@ -211,7 +212,8 @@ def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Win
     trained = [(s.lag, n) for s, n in zip(taken, updates, strict=True) if n and not math.isnan(s.lag)]
     lag = sum(lag * n for lag, n in trained) / sum(n for _, n in trained) if trained else math.nan
     pps = sum(s.pps * length for s, length in zip(taken, lengths, strict=True)) / seconds
-    return Window(setting, sum(updates) / seconds, pps, lag)
+    stepping = sum(s.agent_stepping * length for s, length in zip(taken, lengths, strict=True)) / seconds
+    return Window(setting, sum(updates) / seconds, pps, lag, stepping)
 
 
 def read(path: Path, steps: int) -> list[dict[str, str]]:

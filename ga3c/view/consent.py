@@ -14,7 +14,8 @@ def given(folder: Path, trusted: bool) -> bool:
     if trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return trusted
     run = RunFolder.of(folder)
-    found = trust.foreign(run.read_config().env_id, run.path)
+    config = run.read_config()
+    found = trust.first_foreign(config.env_id, config.env.wrap, run.path)
     if found is None:
         return False
     print(f"{found.text}.\nDo you trust it? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -43,7 +43,7 @@ AXES: dict[Against, Axis] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class RunCurve:
     """One column of a run's record, with its settings."""
 
     folder: Path
@@ -74,7 +74,7 @@ class Curve:
 # -- the records of runs ----------------------------------------------------------------------------------------------
 
 
-def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> Run:
+def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> RunCurve:
     """The settings of a run and one column of its record."""
     settings, axis = read_settings(folder), AXES[against]
     columns = csv.columns(folder)
@@ -90,7 +90,7 @@ def read_run(folder: Path, against: Against, column: str, smooth: int = 1) -> Ru
     if not len(x):
         raise UserError(f"{folder} has no value of {column} yet; let the run continue, or choose another --y.")
     frames, steps = (rows[-1].get(name, math.nan) for name in ("frames", "steps"))
-    return Run(
+    return RunCurve(
         folder,
         {name: value for name, value in settings.items() if not name.startswith("run.")},
         settings["run.seed"],
@@ -161,9 +161,9 @@ def running_mean(values: Numbers, rows: int) -> Numbers:
 # -- from runs to curves ----------------------------------------------------------------------------------------------
 
 
-def grouped(runs: Sequence[Run]) -> list[list[Run]]:
+def grouped(runs: Sequence[RunCurve]) -> list[list[RunCurve]]:
     """Groups of runs with the same settings, in the order in which the runs were named."""
-    groups: list[list[Run]] = []
+    groups: list[list[RunCurve]] = []
     for run in runs:
         for group in groups:
             if group[0].settings == run.settings:
@@ -174,7 +174,7 @@ def grouped(runs: Sequence[Run]) -> list[list[Run]]:
     return groups
 
 
-def curve(group: Sequence[Run], label: str = "") -> Curve:
+def curve(group: Sequence[RunCurve], label: str = "") -> Curve:
     """One run as it is; of several runs the mean, the lowest and the highest over the range of x that all cover."""
     if len(group) == 1:
         (run,) = group

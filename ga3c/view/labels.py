@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ga3c.view.curves import Run
+from ga3c.view.curves import RunCurve
 
 _SHORT = {"learning_rate": "lr", "learning_rate_end": "lr end"}
 _MOST_NAMED = 3
 """The most settings in a label, unless the lines need more to be told apart; "…" stands for the others."""
 
 
-def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+def labels(groups: Sequence[Sequence[RunCurve]]) -> list[str]:
     """The shortest text that tells each group of runs from the others: environment, system and preset, then single
     settings, seeds and folders, each only for groups that still have the same text."""
     heads = [group[0] for group in groups]
@@ -28,12 +28,12 @@ def labels(groups: Sequence[Sequence[Run]]) -> list[str]:
 Texts = list[tuple[str, ...]]
 
 
-def _identities(runs: Sequence[Run]) -> Texts:
+def _identities(runs: Sequence[RunCurve]) -> Texts:
     names = _differing(runs, ["env_id", "engine.system", "preset"])
     return [tuple(setting(name, run.settings[name]) for name in names) for run in runs]
 
 
-def _settings(runs: Sequence[Run]) -> Texts:
+def _settings(runs: Sequence[RunCurve]) -> Texts:
     names = dict.fromkeys(name for run in runs for name in run.settings)
     differing = _differing(runs, [name for name in names if not _says_nothing_more(name, runs)])
     texts = {name: [setting(name, run.settings.get(name)) for run in runs] for name in differing}
@@ -42,7 +42,7 @@ def _settings(runs: Sequence[Run]) -> Texts:
     return [tuple(texts[name][i] for name in named) + rest for i in range(len(runs))]
 
 
-def _says_nothing_more(name: str, runs: Sequence[Run]) -> bool:
+def _says_nothing_more(name: str, runs: Sequence[RunCurve]) -> bool:
     """Whether another setting already says the same: the end of a schedule that equals its start, or a maximum of
     agents that equals their number."""
 
@@ -54,7 +54,7 @@ def _says_nothing_more(name: str, runs: Sequence[Run]) -> bool:
     return all(repeats(run.settings) for run in runs)
 
 
-def _differing(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+def _differing(runs: Sequence[RunCurve], names: Sequence[str]) -> list[str]:
     """Those of the named settings that differ between the runs."""
     first = runs[0].settings
     return [name for name in names if any(run.settings.get(name) != first.get(name) for run in runs)]
@@ -73,11 +73,11 @@ def _most_telling(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [name for name in texts if name in named]
 
 
-def _seeds(runs: Sequence[Run]) -> Texts:
+def _seeds(runs: Sequence[RunCurve]) -> Texts:
     return [(f"seed {run.seed}",) if len({run.seed for run in runs}) > 1 else () for run in runs]
 
 
-def _folders(runs: Sequence[Run]) -> Texts:
+def _folders(runs: Sequence[RunCurve]) -> Texts:
     told_by_name = len({run.folder.resolve().name for run in runs}) == len(runs)
     # matplotlib hides labels that begin with an underscore, as the name of a folder may.
     return [(f"run {run.folder.resolve().name if told_by_name else run.folder}",) for run in runs]
@@ -97,7 +97,7 @@ def setting(name: str, value: Any) -> str:
     return f"{_SHORT.get(name, name.replace('_', ' '))} {'unset' if value is None else value}"
 
 
-def title(runs: Sequence[Run]) -> str:
+def title(runs: Sequence[RunCurve]) -> str:
     """The environment and the preset, if all runs share them."""
     differing = _differing(runs, ["env_id", "engine.system", "preset"])
     return ", ".join(setting(name, runs[0].settings[name]) for name in ("env_id", "preset") if name not in differing)

@@ -21,11 +21,11 @@ from ga3c.metrics.text import count
 _MOST_QUEUED_BYTES = 256 << 10
 """What waits for a terminal that stopped reading; more is left out."""
 _PATIENCE_SECONDS = 2.0
-"""For the reader of the output to take the rest when the run has ended."""
+"""Seconds for the reader of the output to take the rest when the run has ended."""
 _PIECE_BYTES = 4096
 """A pipe that has room takes this much without blocking."""
 _RETRY_MS = 20
-"""Until a terminal that had too little room is tried again."""
+"""Seconds until a terminal that had too little room is tried again."""
 _FULL_MS = 500
 """The same for a file on a full disk."""
 

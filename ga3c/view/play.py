@@ -71,7 +71,8 @@ def show(
     if video is not None:
         check_video(video)
     run = RunFolder.of(folder)
-    trusting.settle(run.read_config().env_id, run.path, trust)
+    config = run.read_config()
+    trusting.settle(config.env_id, config.env.wrap, run.path, trust)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")
@@ -175,7 +176,7 @@ def check_video(path: Path) -> None:
     check_file(path, "--video", (".mp4", ".gif"))
     temporary = _beside(path)
     try:
-        temporary.touch()  # what a system refuses, it says only when it is asked
+        temporary.touch()  # only a try shows whether the system lets a file be written here
         temporary.unlink()
     except OSError as error:
         raise UserError(f"--video is {path}, which cannot be written: {error.strerror}.") from error

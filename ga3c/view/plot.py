@@ -15,7 +15,7 @@ from ga3c.metrics.snapshot import AVERAGED_EPISODES
 from ga3c.metrics.text import count
 from ga3c.run import protocols
 from ga3c.view import picture
-from ga3c.view.curves import AXES, LARGEST, Against, Curve, Run, curve, grouped, read_run
+from ga3c.view.curves import AXES, LARGEST, Against, Curve, RunCurve, curve, grouped, read_run
 from ga3c.view.labels import labels, title
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Chart(NamedTuple):
     lines: list[Curve]
 
 
-def charts(groups: Sequence[Sequence[Run]]) -> list[Chart]:
+def charts(groups: Sequence[Sequence[RunCurve]]) -> list[Chart]:
     """A chart for each environment, in the order of the runs. Labels of lines do not repeat the heading."""
     by_env: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
@@ -80,13 +80,13 @@ def charts(groups: Sequence[Sequence[Run]]) -> list[Chart]:
     ]
 
 
-def rules_of(runs: Sequence[Run]) -> str:
+def rules_of(runs: Sequence[RunCurve]) -> str:
     """The protocol of the runs' scores; empty if the runs differ, which the labels then show, and outside Atari."""
     named = {_rules(run) for run in runs}
     return named.pop() if len(named) == 1 else ""
 
 
-def _rules(run: Run) -> str:
+def _rules(run: RunCurve) -> str:
     # Only Atari has several frames to a step. Asking Gymnasium would take longer than drawing the picture.
     if not run.settings["env_id"].startswith("ALE/") and run.frames_per_step == 1.0:
         return ""
@@ -129,7 +129,7 @@ def draw(parts: Sequence[Chart], x_title: str, y_title: str) -> "Figure":
     return figure
 
 
-def add_episodes(chart: "Axes", run: Run, against: Against) -> None:
+def add_episodes(chart: "Axes", run: RunCurve, against: Against) -> None:
     """Draws a dot for each episode behind the line, or for every n-th of more than `MOST_EPISODES`."""
     sample, every = csv.sample_episodes(run.folder, MOST_EPISODES)
     shown = [episode for episode in sample if abs(episode.score) < LARGEST and abs(episode.seconds) < LARGEST]

@@ -13,7 +13,8 @@ from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.csv import read_metrics
 from ga3c.run import protocols
 from ga3c.run.folder import RunFolder
-from ga3c.view.live import Dashboard, LiveSink
+from ga3c.view.dashboard import Dashboard
+from ga3c.view.live import LiveSink
 from ga3c.view.output import Output, Shown
 from ga3c.view.plain import PlainSink, WarningSink
 

@@ -73,6 +73,25 @@ def test_what_a_run_left_behind_is_killed_even_if_its_guardian_was(wait_until: W
     assert process.wait(20) == -signal.SIGKILL
 
 
+def test_a_signal_to_all_processes_of_a_job_does_not_end_the_guardian(wait_until: WaitUntil) -> None:
+    guardian = Guardian()
+    process = sleeper(guardian.mark(0, 0))
+    watching = guardian._process
+    assert watching is not None
+    wait_until(lambda: _ignores(watching.pid, signal.SIGUSR1))  # the last of them
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        watching.send_signal(number)
+    guardian.close()
+    assert process.wait(20) == -signal.SIGKILL
+    assert watching.returncode == 0
+
+
+def _ignores(pid: int, number: signal.Signals) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    ignored = next(int(line.split()[1], 16) for line in lines if line.startswith("SigIgn"))
+    return bool(ignored >> (number - 1) & 1)
+
+
 def test_they_end_with_their_agent_process_and_with_the_run(
     make_pool: Callable[..., AgentPool], children: Callable[[], list[int]], wait_until: WaitUntil
 ) -> None:

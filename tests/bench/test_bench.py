@@ -1,6 +1,7 @@
 """Benchmarks: the use of the machine is counted, warm-up is left out, nothing counts twice, and a sweep continues."""
 
 import dataclasses
+import importlib
 import importlib.util
 import json
 import math
@@ -21,7 +22,7 @@ from bench_support import NO_PLOT, measurement, rows_of, snapshot
 from specs import vector_spec
 
 from ga3c import cli, machine
-from ga3c.bench import harness, record, scaling, throughput, usage
+from ga3c.bench import BENCHMARKS, harness, record, scaling, throughput, usage
 from ga3c.bench.ceiling import Ceiling, Size
 from ga3c.bench.harness import Collector, Discarder, Watched
 from ga3c.bench.ledger import Ledger
@@ -435,6 +436,17 @@ def test_the_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         listed = capsys.readouterr().out
         assert "throughput" in listed
         assert "scaling" in listed
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_without_out_no_benchmark_writes_where_results_are_committed(name: str) -> None:
+    module = importlib.import_module("ga3c.bench.faults.command" if name == "faults" else f"ga3c.bench.{name}")
+    kinds = [kind for label, kind in vars(module).items() if label.endswith("Arguments")]
+    fields = [item for kind in kinds for item in dataclasses.fields(kind) if item.name == "out"]
+    for item in fields:
+        out = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+        assert out is None or out.parts[0] in ("bench", "runs"), "git ignores these"
+    assert fields or name in ("account", "throughput"), "those that write nothing"
 
 
 @pytest.mark.parametrize(

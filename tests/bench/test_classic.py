@@ -73,7 +73,7 @@ def test_ours_and_theirs_at_the_same_steps_and_at_the_same_time(
     ours, by_steps, by_seconds = rows
     assert 3000 <= int(ours["steps"]) < 5000
     assert int(by_steps["steps"]) == 3000
-    assert float(by_seconds["seconds"]) == pytest.approx(float(ours["seconds"]), abs=0.5)
+    assert float(ours["seconds"]) * 0.999 <= float(by_seconds["seconds"]) < float(ours["seconds"]) + 30.0
     result = json.loads((out / "classic.json").read_text())
     assert result["stable_baselines3"] == "0.0"
     assert (out / "classic.png").stat().st_size > 10_000

@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,15 +121,3 @@ def test_acting_ends_with_an_error_where_nobody_makes_room(in_threads: Callable[
     with pytest.raises(RunFailed, match="trainer-0 failed"):
         Ga3c.finish_acting(system)
     room.set()
-
-
-def test_the_driver_is_asked_once_a_second_however_often_one_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, now = [], 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    gpu = SimpleNamespace(sample=lambda: asked.append(now) or len(asked))  # type: ignore[func-returns-value]
-    system: Any = SimpleNamespace(_gpu=gpu, _gpu_sample=None, _gpu_sampled=float("-inf"))
-    found = []
-    for tick in range(11):
-        now = tick / 10
-        found.append(Ga3c._sample_gpu(system))
-    assert found == [1] * 9 + [2] * 2

@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import math
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from runs import parse_train
 
 from ga3c import cli, machine
-from ga3c.config import Config, EngineConfig
+from ga3c.config import Config, EngineConfig, EnvConfig
 from ga3c.doctor import facts as reading
 from ga3c.doctor import measuring, requirements
 from ga3c.doctor.advice import suggest
@@ -22,6 +23,7 @@ from ga3c.doctor.facts import Facts, Gpu, Torch
 from ga3c.doctor.findings import Finding, Needs, can_train, judge
 from ga3c.doctor.requirements import Package
 from ga3c.envs import atari
+from ga3c.flags import keywords
 from ga3c.machine import nvml
 from ga3c.metrics.bottleneck import Bottleneck, Stage, Use
 
@@ -137,7 +139,9 @@ def test_this_machine_is_read_without_gaps() -> None:
     assert facts.roms > 50
     required = {package.name for package in facts.packages if not package.extra}
     assert {"torch", "numpy", "ale-py", "gymnasium", "tensorboard"} <= required
-    assert {package.extra for package in facts.packages} == {"", "video", "play", "bench", "sweep", "wandb", "mlflow"}
+    assert {package.extra for package in facts.packages} == {
+        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow",
+    }  # fmt: skip
     assert facts.python_fits
 
 
@@ -231,6 +235,14 @@ def test_the_command_that_is_suggested(stage: Stage | None, use: Use, changes: d
     assert suggested.reasons
     words = [word for word in suggested.command.split()[2:] if word != "--fuse"]  # which a CPU refuses
     parse_train([*words, "--device", "cpu"])  # what is pasted is understood
+
+
+def test_the_suggested_command_has_the_arguments_and_wrappers_of_the_environment() -> None:
+    env = EnvConfig(wrap=("m:W(a=1)",))
+    config = Config("CartPole-v1", env=env, env_args={"render_fps": 3, "name": "3", "desc": None})
+    words = shlex.split(suggest(config, "auto", HEALTHY).command)
+    assert words[3:] == ["--env-args", "render_fps=3", 'name="3"', "desc=null", "--wrap", "m:W(a=1)"]
+    assert keywords.env_args(words[4:7]) == config.env_args
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

@@ -258,14 +258,14 @@ def test_threads_are_added_up_to_what_there_is_room_for(
     monkeypatch.setattr("ga3c.machine.num_cores", lambda: 4)
     system = make_system(most=1)
     agents = tuple(range(1, 9))
-    assert system.space == Space(agents, (1,), (1,)), "without tuning there is no room for more"
+    assert system.space == Space(agents, (1,), (1,), busy_from=2), "without tuning there is no room for more"
     with pytest.raises(ValueError, match="8/2/1 is not among"):
         system.set(Setting(8, 2, 1))
     config = system._config
     tuned = dataclasses.replace(config, engine=dataclasses.replace(config.engine, tune="on"))
     system = Ga3c(tuned, system.pool.spec, system.pool._log_folder)
     try:
-        assert system.space == Space(agents, (1, 2, 3, 4), (1, 2, 3, 4))
+        assert system.space == Space(agents, (1, 2, 3, 4), (1, 2, 3, 4), busy_from=2)
         system.start()
         advance(system, wait_until)
         system.set(Setting(8, 4, 3))

@@ -17,7 +17,7 @@ from gymnasium import spaces
 import ga3c
 from ga3c import envs
 from ga3c.config import EnvConfig
-from ga3c.envs import examination, own
+from ga3c.envs import child, examination, own
 from ga3c.envs.description import Description
 from ga3c.envs.spec import ActionSpec
 from ga3c.errors import UserError
@@ -185,7 +185,7 @@ def test_an_environment_that_hangs_becomes_a_sentence(
 ) -> None:
     monkeypatch.setattr(examination, "LIMITS", examination.LIMITS | {phase: 0.2})
     # One that blocks signals never shows its line; the other does as soon as it can.
-    monkeypatch.setattr(examination, "_PATIENCE_SECONDS", 0.1 if phase == "make" else 20.0)
+    monkeypatch.setattr(child, "_PATIENCE_SECONDS", 0.1 if phase == "make" else 20.0)
     with pytest.raises(UserError, match=says):
         describe(name)
 
@@ -301,7 +301,7 @@ def test_a_class_and_an_id_that_only_this_process_knows_are_sent_along() -> None
         assert envs.describe("ExaminedHere-v0", CONFIG, raw_screens=False).frame_shape == (4,)
         text = own.pickled("ExaminedHere-v0")
         del gymnasium.registry["ExaminedHere-v0"]
-        own.receive("ExaminedHere-v0", text)
+        own.receive(text)
         env, out = envs.make("ExaminedHere-v0", CONFIG, False, seed=1), np.zeros(4, np.float32)
         env.reset(out)
         assert any(env.step(step % 2, out).truncated for step in range(9)), "with its time limit"

@@ -1,10 +1,14 @@
 """Environments that fail where a command plays them itself: a sentence with the user's line, and no traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from runs import ROOT
 from saved_runs import save_run
 
 from ga3c import cli, envs
@@ -75,6 +79,30 @@ def test_an_evaluation_of_an_environment_that_raises_is_a_sentence(
     assert "ga3c: tests.faulty:Raises-v0 failed in step: RuntimeError: the toy is broken (" in told
     assert "faulty.py, line " in told
     assert "Traceback" not in told
+
+
+PLAYED = """
+import sys
+from ga3c import cli
+code = cli.main(["eval", sys.argv[1], "--episodes", "2", "--device", "cpu", "--json", "--trust"])
+sys.exit(code or cli.main(["play", sys.argv[1], "--video", sys.argv[2], "--trust"]))
+"""
+
+
+def test_a_process_that_an_environment_forks_does_not_go_on_with_the_command(tmp_path: Path) -> None:
+    folder = save_run(tmp_path / "run", Config(env_id="tests.faulty:Forks-v0"))
+    calls = tmp_path / "calls"
+    words = [sys.executable, "-c", PLAYED, str(folder), str(tmp_path / "a.gif")]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=os.environ | {"FAULTY_CALLS": str(calls)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        output, _ = process.communicate(timeout=100)  # until the last process has closed it
+    assert process.returncode == 0
+    assert output.count('"mean": 5.0') == 1
+    assert output.count("a.gif: ") == 1
+    told = [line.split() for line in calls.read_text().splitlines()]
+    ours = [call for pid, call in told if int(pid) == process.pid]
+    assert (ours.count("made"), ours.count("reset"), ours.count("step")) == (3, 3 + 2, 15)
 
 
 def test_agents_get_the_error_itself() -> None:

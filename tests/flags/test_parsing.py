@@ -1,5 +1,7 @@
 """The words of a command: numbers as people write them, and one sentence for what is wrong."""
 
+from pathlib import Path
+
 import pytest
 from runs import parse_train
 
@@ -27,6 +29,12 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
             "train --seed 99999999999999999999",
             "--seed is 99999999999999999999, but must be a whole number of at most 18",
         ),
+        ("train --steps=", "--steps is empty, but must be a whole number"),
+        ("train --out=", "--out is empty, but must be a path."),
+        ("sweep CartPole-v1 --out=", "--out is empty, but must be a path."),
+        ("play run --video=", "--video is empty, but must be a path."),
+        ("plot run --out=", "--out is empty, but must be a path."),
+        ("bench latency --out=", "--out is empty, but must be a path."),
         ("train --minutes long", "--minutes is long, but must be a number."),
         ("train --net tiny", "--net is tiny, but must be one of auto, small, large, nature, impala, mlp, small-lstm, "),
         ("train --lr 1e-3", "There is no flag --lr; did you mean --learning-rate?"),
@@ -56,6 +64,16 @@ def test_one_sentence_says_what_is_wrong(words: str, sentence: str, capsys: pyte
     assert output.err.startswith("ga3c: ")
     assert output.err.count("\n") == 1
     assert sentence.lower() in output.err.lower()
+
+
+def test_an_empty_folder_is_not_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ("resume", "eval", "play"):
+        assert cli.main([command, ""]) == 2
+        assert capsys.readouterr().err == "ga3c: DIR is empty, but must be a path.\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_setting_of_a_program_gets_the_same_hint() -> None:

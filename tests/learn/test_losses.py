@@ -392,7 +392,14 @@ def test_an_update_never_reads_back(config: LearnConfig, steps: int) -> None:
     experience = Experience(actions, *(empty(2, steps) for _ in range(4)))
     returns = scaling.empty_statistics(torch.device("meta"))
     loss = rollout_loss(
-        head, head(features)[:, :-1], values[:, :-1], values[:, -1], experience, empty(), config, returns
+        head,
+        head(features)[:, :-1],
+        values[:, :-1],
+        bootstrap=values[:, -1],
+        experience=experience,
+        entropy_weight=empty(),
+        config=config,
+        statistics=returns,
     )
     gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss.total, list(head.parameters()))])
     loss.measure(clip_by_global_norm_([gradient], 0.5), out=empty(5))
@@ -415,7 +422,13 @@ def test_a_policy_that_is_trained_on_its_own_rollouts_needs_no_log_probs() -> No
         log_probs, _ = head.evaluate(parameters, actions, epsilon)
         losses = [
             rollout_loss(
-                head, parameters, batch.values, batch.bootstrap, Experience(actions, acted, *results), beta, config
+                head,
+                parameters,
+                batch.values,
+                bootstrap=batch.bootstrap,
+                experience=Experience(actions, acted, *results),
+                entropy_weight=beta,
+                config=config,
             )
             for acted in (None, log_probs.detach())
         ]

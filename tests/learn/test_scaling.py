@@ -131,7 +131,14 @@ def trained_weights(factor: float, config: LearnConfig) -> Tensor:
         rewards = factor * (features[:, :-1, 0] - 1.0)
         experience = Experience(actions, None, rewards, torch.full_like(rewards, 0.9), learned_steps(seed).float())
         loss = rollout_loss(
-            head, logits[:, :-1], values[:, :-1], values[:, -1], experience, torch.tensor(0.01), config, statistics
+            head,
+            logits[:, :-1],
+            values[:, :-1],
+            bootstrap=values[:, -1],
+            experience=experience,
+            entropy_weight=torch.tensor(0.01),
+            config=config,
+            statistics=statistics,
         )
         (gradient,) = torch.autograd.grad(loss.total, leaf)
         clip_by_global_norm_([gradient], config.clip_norm)

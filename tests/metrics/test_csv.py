@@ -139,6 +139,17 @@ def test_an_old_run_has_fewer_rows_but_always_the_one_of_a_checkpoint(tmp_path: 
     assert read_metrics(tmp_path)[-1]["seconds"] == 36_097
 
 
+def test_an_old_run_has_fewer_episodes_and_lacks_none_for_that(tmp_path: Path) -> None:
+    sink = CsvSink(tmp_path)
+    numbers = range(1_000_001, 1_000_010)
+    sink.write(make_snapshot(10**7), [make_episode(number, 10**7) for number in numbers])
+    sink.close()
+    assert [episode.number for episode in read_episodes(tmp_path)] == list(numbers[1::2])
+    assert shortfall(tmp_path, Counters(steps=10**7, episodes=numbers[-1])) == []
+    (said,) = shortfall(tmp_path, Counters(steps=10**7, episodes=numbers[-1] + 1))
+    assert "episodes.csv ends at episode 1,000,008, but the checkpoint is at 1,000,010" in said
+
+
 def test_seconds_do_not_fall_back_after_a_resume_that_was_killed_early(tmp_path: Path) -> None:
     def write(*seconds: float) -> None:
         sink = CsvSink(tmp_path)

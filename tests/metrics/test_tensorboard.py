@@ -93,6 +93,22 @@ def test_tensorboard_has_the_settings_as_hyperparameters(tmp_path: Path) -> None
     assert metadata.parse_session_end_info_plugin_data(content).status == api_pb2.STATUS_SUCCESS
 
 
+def test_tensorboard_has_fewer_points_of_an_old_run_but_always_the_one_of_a_checkpoint(tmp_path: Path) -> None:
+    sink = TensorBoardSink(tmp_path)
+
+    def go_on(start: int, seconds: int) -> None:
+        for second in range(start, start + seconds):
+            sink.write(make_snapshot(second, seconds=float(second), score=1.0), [])
+
+    go_on(36_000, 95)
+    sink.sync()
+    sink.sync()
+    go_on(36_095, 3)
+    sink.close()
+    steps = [step for step, _ in _scalars(tmp_path)[TAGS["score"]]]
+    assert steps == [*range(36_000, 36_095, 11), 36_094, 36_097]
+
+
 def test_tensorboard_misses_nothing_after_a_full_disk(tmp_path: Path, small_files: Callable[[int], None]) -> None:
     sink = TensorBoardSink(tmp_path)
     sink.write(make_snapshot(1, score=1.0), [])

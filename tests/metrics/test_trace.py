@@ -185,29 +185,29 @@ def test_old_spans_are_dropped() -> None:
 
 
 def test_what_is_short_is_counted_to_what_follows(tmp_path: Path) -> None:
-    tracer = Tracer(seconds=1.0)
+    tracer = Tracer(seconds=60.0)
     begin = time.monotonic_ns() - 500 * MILLISECOND
     ends = [begin + 1000, begin + 100_000, begin + 100_000, begin + 100_500]
     tracer.add(Track("gpu", "trainer-0"), begin, *zip("abcd", ends, strict=True), updates=3)
     tracer.close()
-    assert tracer.write(tmp_path / "trace.json", []) == pytest.approx(0.5, abs=0.1)
+    assert 0.5 <= tracer.write(tmp_path / "trace.json", []) <= (time.monotonic_ns() - begin) / 1e9
     (span,) = read(tmp_path / "trace.json")["gpu", "trainer-0"]
     assert (span["name"], span["ts"], span["dur"], span["args"]) == ("b", 0, 100, {"updates": 3})
 
 
 def test_spans_are_cut_off_at_the_window(tmp_path: Path) -> None:
-    tracer, track = Tracer(seconds=0.1), Track("predictors", "predictor-0")
+    tracer, track = Tracer(seconds=30.0), Track("predictors", "predictor-0")
     begin = time.monotonic_ns()
-    tracer.add(track, begin - 500 * MILLISECOND, ("wait", begin), agents=1)
+    tracer.add(track, begin - 60_000 * MILLISECOND, ("wait", begin), agents=1)
     tracer.close()
-    late = time.monotonic_ns() + 300 * MILLISECOND
+    late = time.monotonic_ns() + 60_000 * MILLISECOND
     tracer.add(track, begin, ("predict", late), ("reply", late + MILLISECOND), agents=1)
-    assert tracer.write(tmp_path / "trace.json", []) == pytest.approx(0.1)
+    assert tracer.write(tmp_path / "trace.json", []) == pytest.approx(30.0)
     spans = read(tmp_path / "trace.json")["predictors", "predictor-0"]
     assert [span["name"] for span in spans][:1] == ["wait"]
     assert "reply" not in [span["name"] for span in spans]
     assert spans[0]["ts"] == 0
-    assert sum(span["dur"] for span in spans) == pytest.approx(100_000, abs=1)
+    assert sum(span["dur"] for span in spans) == pytest.approx(30_000_000, abs=1)
 
 
 def test_nothing_at_all_is_a_trace_too(tmp_path: Path) -> None:

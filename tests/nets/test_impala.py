@@ -30,19 +30,32 @@ def literal_impala(network: nn.Module, pixels: Tensor) -> Tensor:
             inner = conv(x.relu(), f"stages.{stage}.blocks.{block}.inner")
             x = x + conv(inner.relu(), f"stages.{stage}.blocks.{block}.outer")
     flat = x.relu().permute(0, 2, 3, 1).flatten(1)
-    return nn.functional.linear(flat, weights["linear.weight"], weights["linear.bias"]).relu()
+    if "norm_in.weight" in weights:
+        flat = normalised(flat) * weights["norm_in.weight"] + weights["norm_in.bias"]
+    features = nn.functional.linear(flat, weights["linear.weight"], weights["linear.bias"])
+    if "norm_out.weight" in weights:
+        features = normalised(features) * weights["norm_out.weight"] + weights["norm_out.bias"]
+    return features.relu()
 
 
-@pytest.mark.parametrize("width", [1, 2])
-def test_impala_is_what_the_paper_draws(width: int) -> None:
+def normalised(x: Tensor) -> Tensor:
+    """Each row with mean 0 and variance 1."""
+    centred = x - x.mean(dim=1, keepdim=True)
+    return centred / (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt()
+
+
+@pytest.mark.parametrize(("width", "layer_norm"), [(1, False), (2, False), (1, True)])
+def test_impala_is_what_the_paper_draws(width: int, layer_norm: bool) -> None:
     """Its size, its features and their gradients, for every parameter."""
     torch.manual_seed(1)
-    torso = build(picture(), NetConfig(net="impala", width=width)).torso.double()
+    torso = build(picture(), NetConfig(net="impala", width=width, layer_norm=layer_norm)).torso.double()
     sizes, before, expected = [16 * width, 32 * width, 32 * width], 4, 0
     for channels in sizes:
         expected += channels * (9 * before + 1) + 4 * channels * (9 * channels + 1)
         before = channels
-    assert sum(parameter.numel() for parameter in torso.parameters()) == expected + 256 * (before * 11 * 11 + 1)
+    assert sum(parameter.numel() for parameter in torso.parameters()) == expected + 256 * (before * 11 * 11 + 1) + (
+        2 * (before * 11 * 11 + 256) if layer_norm else 0
+    )
     pixels = torch.rand(2, 4, 84, 84, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
     ours, theirs = torso(pixels), literal_impala(torso, pixels)
     torch.testing.assert_close(ours, theirs)
@@ -77,6 +90,11 @@ def test_impalas_gradient_is_that_of_differences() -> None:
 def test_only_impala_has_a_width() -> None:
     with pytest.raises(UserError, match="--width is 2, but must be 1 unless --net is impala"):
         NetConfig(net="nature", width=2)
+
+
+def test_only_impala_has_layer_normalisation() -> None:
+    with pytest.raises(UserError, match="--layer-norm is only for --net impala, and --net is nature; leave it out"):
+        NetConfig(net="nature", layer_norm=True)
 
 
 def test_impala_starts_with_features_of_the_size_of_others() -> None:

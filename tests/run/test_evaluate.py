@@ -13,11 +13,12 @@ import torch
 from gymnasium import spaces
 from saved_runs import save_run
 
-from ga3c import cli
+from ga3c import cli, envs
 from ga3c.agents.flags import FIRST
 from ga3c.config import Config, EnvConfig, NetConfig
 from ga3c.engine.lane import Lane
 from ga3c.engine.store import ExperienceStore
+from ga3c.envs.seeding import environment_seed
 from ga3c.errors import UserError
 from ga3c.metrics.snapshot import Counters
 from ga3c.run import checkpoint, evaluate, protocols
@@ -104,6 +105,15 @@ def test_summary_is_over_the_episodes(tmp_path: Path) -> None:
 def test_same_seed_gives_the_same_scores(cartpole: Path) -> None:
     again = [results(evaluate.evaluate(cartpole, 20, seed=seed, device="cpu")) for seed in (7, 7, 8)]
     assert again[0] == again[1] != again[2]
+
+
+def test_the_starts_are_not_those_of_a_training_with_the_same_seed(cartpole: Path) -> None:
+    trained, starts = networks.load(cartpole, "last", CPU), np.zeros((3, 4), np.float32)
+    trained.environment(1, 0).reset(starts[0])
+    trained.environment(1, 0).reset(starts[1])
+    envs.make("CartPole-v1", EnvConfig(), False, environment_seed(1, 0)).reset(starts[2])
+    assert np.array_equal(starts[0], starts[1])
+    assert not np.array_equal(starts[0], starts[2])
 
 
 def test_greedy_is_another_policy_than_sampling(cartpole: Path) -> None:

@@ -80,7 +80,8 @@ def test_a_name_that_no_file_system_takes_is_refused(command: str, capfd: pytest
 
 def test_a_killed_process_leaves_nothing_behind_for_good(tmp_path: Path) -> None:
     folder = save_run(tmp_path / "run", CONFIG)
-    for name in (".config.toml.77.1", ".metrics.csv.77.2", ".status.json.78.0", ".plot.png.77.1"):
+    names = (".config.toml.77.1", ".metrics.csv.77.2", ".status.json.78.0", ".trace.json.7.1")
+    for name in (*names, ".plot.png.77.1"):
         (folder / name).write_text("half")
     RunFolder(folder).lock()
     assert {path.name for path in folder.glob(".*")} == {".lock", ".plot.png.77.1"}, "others may still write theirs"

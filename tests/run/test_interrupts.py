@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import ROOT, last_counters, rows, wait_for
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.timeout(120)
 
 def test_signals_are_counted_and_an_echo_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
+    monkeypatch.setattr(interrupts, "_ECHO_SECONDS", 60.0)
     before = signal.getsignal(signal.SIGINT)
     found = Interrupts(told.append, lambda: told.append("hurry"))
     with found.handled(), found.handled():
@@ -44,16 +46,51 @@ def test_signals_are_counted_and_an_echo_is_not(monkeypatch: pytest.MonkeyPatch)
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda *_: None])
+def test_signals_that_somebody_ignores_or_needs_are_left_alone(own: Any) -> None:
+    numbers = (signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGUSR1)
+    before = {number: signal.signal(number, own) for number in numbers}
+    try:
+        with Interrupts(lambda reason: None, lambda: None).handled():
+            assert [signal.getsignal(number) for number in numbers] == [own] * len(numbers)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_signal_asks_for_a_checkpoint(tmp_path: Path) -> None:
+    """Whatever the interval. The run goes on, and what the signal does elsewhere is restored."""
+    run, wrote, asked = begin(tmp_path, checkpoint_seconds=1e6), list[int](), list[int]()
+
+    class Asks(Sink):
+        def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
+            wrote.append(snapshot.steps)
+            if snapshot.steps and not asked:
+                asked.append(len(wrote))
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+        def event(self, event: Event) -> None:
+            if event.kind == "checkpoint" and event.details["steps"]:
+                run.stop()
+
+    run.train(Asks())
+    assert run.reason == "Stopped by the program."
+    saved = [event["steps"] for event in read_events(run.folder / "events.jsonl") if event["kind"] == "checkpoint"]
+    assert saved == [0, wrote[asked[0]], wrote[-1]], "the next record is that of a checkpoint"
+    assert last_counters(run.folder).steps == saved[-1]
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+
+
 def test_a_process_that_was_stopped_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that another one stops for a moment, in its sleep or between."""
-    monkeypatch.setattr(pauses, "LEAST_SECONDS", 0.4)
+    monkeypatch.setattr(pauses, "LEAST_SECONDS", 1.0)
     found = Interrupts(lambda reason: None, lambda: None)
     with found.handled():
         looks = Pauses(found.take_continued)
         looks.rest(0.01)
         assert looks.take() == 0.0
-        stop_for(0.6)
-        assert 0.4 <= looks.take() < 30
+        stop_for(1.2)
+        assert 1.0 <= looks.take() < 30
         assert looks.take() == 0.0
 
 
@@ -95,10 +132,11 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hang]:
     hang.over.set()
 
 
-def begin(tmp_path: Path) -> session.Run:
+def begin(tmp_path: Path, checkpoint_seconds: float = RunConfig.checkpoint_seconds) -> session.Run:
     config = settings.preset_config("CartPole-v1", "fast", "cpu")
     engine = dataclasses.replace(config.engine, device="cpu", agents=4, workers=1, tune="off")
-    return session.begin(dataclasses.replace(config, engine=engine, run=RunConfig(steps=10**9)), tmp_path / "run")
+    limits = RunConfig(steps=10**9, checkpoint_seconds=checkpoint_seconds)
+    return session.begin(dataclasses.replace(config, engine=engine, run=limits), tmp_path / "run")
 
 
 def interrupt() -> None:
@@ -167,14 +205,15 @@ with interrupts.Interrupts(tell, lambda: tell("at once")).handled():
 """
 
 
-def test_a_third_signal_ends_the_process_on_the_spot() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGALRM])
+def test_a_third_signal_ends_the_process_on_the_spot(number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", THIRD], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
-            for line in ("ready", "Stopped by SIGINT.", "at once", "at once"):
+            for line in ("ready", f"Stopped by {number.name}.", "at once", "at once"):
                 assert process.stdout.readline() == line + "\n"
-                process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+                process.send_signal(number)
+            assert process.wait(60) == 128 + number
         finally:
             process.kill()
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from saved_runs import save_run
 from snapshots import make_episode, make_snapshot
 
@@ -32,6 +33,7 @@ def test_seconds_do_not_fall_back_after_a_resume_that_was_killed_early(tmp_path:
     assert len(run.episodes()) == 3
 
 
+@pytest.mark.timeout(60)
 def test_a_resume_reads_the_end_of_the_episodes_only(tmp_path: Path) -> None:
     make_run(tmp_path / "run")
     path = tmp_path / "run" / "episodes.csv"
@@ -40,3 +42,9 @@ def test_a_resume_reads_the_end_of_the_episodes_only(tmp_path: Path) -> None:
         file.write(b"\n" + b"".join(b"%d,1,%d,0,5,9\n" % (n, n) for n in range(500, 1100)))
     last = read_episodes(tmp_path / "run", last=100, steps=1000)
     assert [episode.steps for episode in last] == list(range(901, 1001))
+    run = session.go_on(tmp_path / "run")
+    run.server.system.stop(0.0)
+    run.run_folder.unlock()
+    scores = [episode.score for episode in last]
+    assert run.server.stats.snapshot()[0].score == sum(scores) / 100
+    assert read_episodes(tmp_path / "run", last=1)[0].steps == 1000, "later rows are moved aside"

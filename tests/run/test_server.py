@@ -22,6 +22,7 @@ from ga3c.metrics.sinks.status import read_status
 from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.run import checkpoint, saver, session, settings
 from ga3c.run.checkpoint import Checkpoint
+from ga3c.run.pauses import Pauses
 from ga3c.run.watch import AgentWatch
 from ga3c.tune.tuner import Setting
 
@@ -146,6 +147,29 @@ def test_a_run_is_concluded_whatever_is_raised(
     steps = checkpoint.load(run.run_folder.last_checkpoint()).counters.steps
     assert steps > 100
     assert steps == run.metrics()["steps"][-1]
+
+
+@pytest.mark.parametrize("during", [True, False], ids=["during a look", "before a look"])
+def test_agents_that_end_by_a_signal_to_the_whole_job_are_no_failure(
+    tmp_path: Path, during: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, looks = begin(tmp_path, steps=10**9), list[int]()
+
+    def look(_: AgentWatch) -> RunFailed | None:
+        looks.append(run.steps)
+        if during:
+            run.stop("Stopped by SIGTERM.")
+        return RunFailed("too many") if run.reason else None
+
+    def rest(pauses: Pauses, seconds: float) -> None:
+        if looks:
+            run.stop("Stopped by SIGTERM.")
+
+    monkeypatch.setattr(AgentWatch, "look", look)
+    monkeypatch.setattr(Pauses, "rest", rest)
+    run.train()
+    assert len(looks) == 1
+    assert told(run)[-1].startswith("Stopped by SIGTERM. Checkpoint at ")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from runs import is_alive
 
 from ga3c.config import Config, RunConfig
 from ga3c.engine.ga3c import Ga3c
 from ga3c.errors import RunFailed
+from ga3c.metrics.sinks.status import read_status
 from ga3c.run import session, settings
 
 Owner = Callable[[Ga3c], Any]
@@ -109,6 +112,41 @@ def test_a_thread_that_fails_anywhere_ends_the_run(
     assert set(threading.enumerate()) <= before, "a thread is left"
     assert not system.pids(), "a process is left"
     assert run.run_folder.last_checkpoint().exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"), "(CUDA out of memory)"),
+        (MemoryError(), "(MemoryError)"),
+        (RuntimeError("CUDA error: an illegal instruction"), "failed: RuntimeError: CUDA error: an illegal instruct"),
+    ],
+)
+def test_a_stage_that_cannot_be_prepared_ends_the_run(tmp_path: Path, error: Exception, sentence: str) -> None:
+    """The agents run already."""
+    before = set(threading.enumerate())
+    run = session.begin(config_for(lock_step=False), tmp_path / "run")
+    system: Any = run.server.system
+    started = []
+
+    def prepare() -> None:
+        started.extend(system.pids())
+        raise error
+
+    trainer(system).prepare = prepare
+    with pytest.raises(RunFailed) as failure:
+        run.train()
+    told = str(failure.value).partition("\n")[0]
+    assert "trainer-0" in told
+    assert sentence in told
+    assert ("; use fewer --agents" in told) == (not isinstance(error, RuntimeError) or "memory" in sentence)
+    assert len(started) == 1
+    assert not any(map(is_alive, started)), "a process is left"
+    assert set(threading.enumerate()) <= before, "a thread is left"
+    assert run.run_folder.last_checkpoint().exists()
+    status = read_status(run.folder / "status.json")
+    assert status is not None
+    assert status["state"] == "failed"
 
 
 def refuse_to_start(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -36,6 +36,8 @@ def test_learns_cartpole(tmp_path: Path, steps: int, score: float) -> None:
         signal.SIGINT,
         pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+        pytest.param(signal.SIGQUIT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGALRM, marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_stops_in_order(tmp_path: Path, number: signal.Signals) -> None:

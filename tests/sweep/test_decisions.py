@@ -1,9 +1,11 @@
 """What a sweep decides: the value of a trial, which trials stop early, what is tried next, and what mattered."""
 
+import dataclasses
 import io
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -223,3 +225,16 @@ def test_cores_are_divided_into_equal_shares(monkeypatch: pytest.MonkeyPatch) ->
     assert shares.default_jobs() == 2
     monkeypatch.setattr(shares.machine, "num_cores", lambda: 4)  # a container's quota
     assert shares.divide(2) == [frozenset({2, 3}), frozenset({4, 5})]
+
+
+def test_arguments_and_wrappers_of_environments_are_those_of_every_run() -> None:
+    fixed: dict[str, Any] = {"wrap": ("gymnasium.wrappers:TimeLimit(max_episode_steps=5)",)}
+    searched = Plan(("CartPole-v1",), "fast", fixed, {}, 100, 0.0, (1,), 1, {"max_episode_steps": 9})
+    config = searched.config(searched.runs[0], {})
+    assert config.env.wrap == fixed["wrap"]
+    assert config.env_args == {"max_episode_steps": 9}
+    best = outcome.common([config], Path("best.toml"), fixed)
+    assert best.env_args == config.env_args
+    assert best.settings["wrap"] == config.env.wrap
+    assert searched.identity()["--env-args"] == config.env_args
+    assert "--env-args" not in dataclasses.replace(searched, env_args={}).identity(), "sweeps of before go on"

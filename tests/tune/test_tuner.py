@@ -9,7 +9,8 @@ import re
 import pytest
 from simulated import SYSTEMS, System, numbers
 
-from ga3c.tune.tuner import Climber, Decision, PaperTuner, Setting, Space, Steps, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, PaperTuner, Setting, Space, Steps, Tuner, Window
 
 NOISE = 0.05
 MOVES, MOST_WINDOWS = 30, 100
@@ -267,6 +268,27 @@ def test_where_there_is_nothing_to_change_nothing_changes() -> None:
     only = Setting(8, 1, 1)
     for tuner in (PaperTuner(Space((8,), (1,), (1,)), only, 1), Climber(Space((8,), (1,), (1,)), only, 0.0)):
         assert tuner.observe(Window(only, 100, 500, 3)).next == only
+
+
+@pytest.mark.parametrize(
+    ("busy_from", "agents", "stepping", "tries"),
+    [
+        (4, 8, 0.97, False),
+        (4, 4, 0.97, False),
+        (4, 8, 0.80, True),
+        (4, 8, math.nan, True),
+        (4, 2, 0.97, True),  # more agents would play in more processes
+        (None, 8, 0.97, True),  # agents share their cores with predictors and trainers
+    ],
+)
+def test_nothing_is_tried_while_the_environments_are_the_limit(
+    busy_from: int | None, agents: int, stepping: float, tries: bool
+) -> None:
+    start = Setting(agents, 1, 1)
+    space = Space(tuple(range(1, 17)), (1, 2, 3), (1, 2, 3), busy_from)
+    decision = Climber(space, start, 0.0).observe(Window(start, 100.0, 500, 3, stepping))
+    assert (decision.next != start) == tries
+    assert ("so no setting can be much faster" in decision.why) != tries
 
 
 # -- settings and spaces ----------------------------------------------------------------------------------------------

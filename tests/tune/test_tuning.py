@@ -12,7 +12,8 @@ from disks import full_at
 from ga3c.config import Config, EngineConfig
 from ga3c.metrics.snapshot import Snapshot
 from ga3c.tune import tuning
-from ga3c.tune.tuner import Climber, Decision, Setting, Space, Tuner, Window, default_limit
+from ga3c.tune.climber import Climber, default_limit
+from ga3c.tune.tuner import Decision, Setting, Space, Tuner, Window
 from ga3c.tune.tuning import Tuning
 
 SPACE = Space((4, 8), (1, 2, 3), (1, 2, 3))
@@ -64,7 +65,7 @@ class Run:
             values = BLANK | {
                 "seconds": float(self.seconds), "steps": 50 * self.seconds, "updates": int(self.made),
                 "tps": self.updates, "pps": 50.0, "lag": lag, "restarts": self.restarts,
-                "training_queue": self.waiting,
+                "training_queue": self.waiting, "agent_stepping": 0.5,
             }  # fmt: skip
             if (text := self.followed.look(Snapshot(**values))) is not None:
                 self.news.append(text)
@@ -91,13 +92,13 @@ def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_p
     run.go_on(1 + 10 + 14)
     assert not script.seen
     run.go_on(1)
-    assert script.seen == [Window(START, 10.0, 50.0, 3.0)]
+    assert script.seen == [Window(START, 10.0, 50.0, 3.0, 0.5)]
     assert system.setting == other
     run.updates = 20.0
     run.go_on(1 + 3 + 14)  # counted from the first snapshot after the change
     assert len(script.seen) == 1
     run.go_on(1, lag=19.0)
-    assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15))
+    assert script.seen[1] == Window(other, 20.0, 50.0, pytest.approx(3 + 16 / 15), 0.5)
     run.go_on(15)  # nothing has changed, so nothing has to settle
     assert len(script.seen) == 3
     assert run.news == ["Tuned to 4 agents, 2 predictors and 1 trainer: +9.0% TPS against 8/1/1 (standard error 2.0%)."]

@@ -10,7 +10,8 @@ from ga3c.metrics import account
 from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Snapshot
-from ga3c.view.live import Dashboard, LiveSink
+from ga3c.view.dashboard import Dashboard
+from ga3c.view.live import LiveSink
 from ga3c.view.plain import PlainSink
 
 FACTS = ["fast preset", "small network", "NVIDIA H200"]

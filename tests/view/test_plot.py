@@ -19,7 +19,7 @@ from ga3c.config import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig,
 from ga3c.metrics.sinks.csv import CsvSink
 from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.view import curves, labels, plot
-from ga3c.view.curves import Run
+from ga3c.view.curves import RunCurve
 
 Row = tuple[float, float]
 """Seconds, score."""
@@ -48,7 +48,7 @@ def with_learning(seed: int = 1, **settings: Any) -> Config:
     return Config(learn=LearnConfig(**settings), run=RunConfig(seed=seed))
 
 
-def read(*folders: Path) -> list[Run]:
+def read(*folders: Path) -> list[RunCurve]:
     return [curves.read_run(folder, "time", "score") for folder in folders]
 
 

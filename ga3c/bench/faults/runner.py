@@ -18,7 +18,7 @@ from ga3c.bench.faults.zygote import Ended, Job
 SESSION = 25
 """The most faults of agents in one run."""
 _PATIENCE = 10.0
-"""Seconds for each of them, after which the run that they are done in hangs."""
+"""Seconds for each of these faults. A run that takes longer counts as hanging."""
 
 Group = list[Fault]
 """Faults that share a run, or a single fault."""

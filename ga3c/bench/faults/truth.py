@@ -11,6 +11,7 @@ from typing import Any
 import safetensors.torch
 
 from ga3c.bench.faults.witness import Testimony, digests
+from ga3c.metrics.settings import flat
 
 TABLES = ("metrics.csv", "episodes.csv")
 _LIMITS = ("steps", "minutes")
@@ -70,14 +71,6 @@ class Truth:
     def record_differs(self, folder: Path) -> list[str]:
         """How the tables of a folder differ from the record."""
         return [text for name in TABLES if (text := differs(read_rows(folder / name), self.rows[name], name))]
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by dotted name."""
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -95,7 +95,7 @@ class Zygote:
         line = self._line(limit)
         hung = not line
         if hung:
-            os.kill(pid, signal.SIGUSR1)
+            os.kill(pid, signal.SIGUSR2)
             time.sleep(0.3)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ def _become(job: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (standard, 1), (output, 2)):
         os.dup2(source, target)
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    faulthandler.register(signal.SIGUSR2, all_threads=True)  # SIGUSR1 asks a run for a checkpoint
     os.environ.update({TOKEN: job["token"], **(job["variables"] or {})})
     witness.install(folder / "witness")
     if job["plan"]:

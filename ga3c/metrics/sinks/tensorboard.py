@@ -22,6 +22,7 @@ from ga3c.metrics.sinks import hparams
 from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Episode, Snapshot
+from ga3c.metrics.thinning import Thinning
 
 TAGS = {
     "score": "score/mean of last 100",
@@ -78,7 +79,8 @@ _numbers = itertools.count()
 
 
 class TensorBoardSink(Sink):
-    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it.
+    """Writes an event file to `folder`. A run resumed at `purge_step` makes TensorBoard drop the points after it. Of a
+    long run it keeps the points that `metrics.csv` keeps, with one at each checkpoint.
 
     TensorBoard's own writer has a thread that ends for good at the first error of the disk, so this sink writes the
     records itself."""
@@ -95,6 +97,9 @@ class TensorBoardSink(Sink):
         self._file = AppendFile(folder / name)
         self._records = RecordWriter(_Held(self._file))
         self._steps = purge_step or 0
+        self._thinning = Thinning()
+        self._latest: Record | None = None
+        """The latest snapshot's record, if it was left out."""
         self._hold(Record(file_version="brain.Event:2"))
         if purge_step is not None:
             # TensorBoard drops points from the session's step on. The checkpoint's own point stays, as in the CSV.
@@ -117,7 +122,12 @@ class TensorBoardSink(Sink):
             for tag, x in values.items()
             if not math.isnan(x)
         ]
-        self._hold(Record(step=snapshot.steps, summary=Summary(value=shown)))
+        record = Record(step=snapshot.steps, summary=Summary(value=shown), wall_time=time.time())
+        if self._thinning.keeps(snapshot.seconds):
+            self._latest = None
+            self._hold(record)
+        else:
+            self._latest = record
         self._file.flush()
 
     def event(self, event: Event) -> None:
@@ -126,13 +136,20 @@ class TensorBoardSink(Sink):
             self._file.flush()
 
     def sync(self) -> None:
+        self._hold_latest()
         self._file.sync()
 
     def close(self) -> None:
+        self._hold_latest()
         self._file.close()
 
+    def _hold_latest(self) -> None:
+        latest, self._latest = self._latest, None
+        if latest is not None:
+            self._hold(latest)
+
     def _hold(self, record: Record) -> None:
-        record.wall_time = time.time()
+        record.wall_time = record.wall_time or time.time()
         self._records.write(record.SerializeToString())
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from ga3c.nets.heads.base import Head
 
 _NODES = 32
-"""Of the quadrature: the entropy of a squashed Gaussian is then exact to 1e-3 for deviations up to 2."""
+"""Nodes of the quadrature: the entropy of a squashed Gaussian is then exact to 1e-3 for deviations up to 2."""
 
 
 class GaussianHead(Head):
