@@ -115,7 +115,8 @@ def values(action: argparse.Action) -> str:
     if (choices := re.search(r"\{(.*?)\}", text)) is None:
         return text
     names = [name for name in choices[1].split(",") if name != "None"]
-    return text.rpartition("|")[2] if not names else ", ".join(names) + (" (several)" if text[0] == "[" else "")
+    more = " (several)" if text[0] == "[" else " or another text" if text.endswith("}|STR") else ""
+    return text.rpartition("|")[2] if not names else ", ".join(names) + more
 
 
 def page() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ga3c import envs, zoo
+from ga3c import envs, nets, zoo
 from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
@@ -51,7 +51,7 @@ def train(
         callbacks: Objects with any of the methods of `ga3c.Callback`.
         ui: `live`, `plain`, `none`, or `auto`: live on a terminal, else plain lines.
         **chosen: Any setting by its name: steps, minutes, seed, agents, learning_rate and so on; docs/commands.md and
-            `ga3c train --help` list them.
+            `ga3c train --help` list them. `net` may also be a module class, or a function that makes a module.
 
     Without steps or minutes the run has the preset's length. Ctrl-C ends it with a checkpoint, and `train` returns.
     """
@@ -59,9 +59,11 @@ def train(
         checked("ui", Ui, ui)
         checked("preset", PresetName, preset or Config.preset)
         env_id = None if env is None else envs.identify(env)
+        if "net" in chosen:
+            chosen["net"] = nets.named(chosen["net"])
         if wrap is not None:
             chosen["wrap"] = envs.identify_wraps(wrap)
-        file = settings.read(None if config is None else Path(config), env_id, chosen.get("wrap"))
+        file = settings.read(None if config is None else Path(config), env_id, chosen.get("wrap"), chosen.get("net"))
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
         run = session.begin(resolved, None if out is None else _path("--out", out))
         crowd.note(resolved.engine.room)
@@ -159,9 +161,8 @@ def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, tru
         envs.bind(config.env_id, env)
     if wrap is not None:
         envs.bind_wraps(config.env.wrap, wrap)
-    trusting.settle(
-        "" if env is not None else config.env_id, () if wrap is not None else config.env.wrap, run.path, trust
-    )
+    env_id, wraps = "" if env is not None else config.env_id, () if wrap is not None else config.env.wrap
+    trusting.settle(env_id, wraps, config.net.net, run.path, trust)
 
 
 def _path(name: str, given: str | Path) -> Path:

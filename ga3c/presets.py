@@ -107,7 +107,8 @@ def fast_pictures(spec: EnvSpec, on_cuda: bool) -> Config:
         learn=learn,
         engine=EngineConfig(predictors=1, trainers=1, prediction_batch=256, queue=8),
     )
-    return _on_cuda(config) if on_cuda else _on_cpu(config)
+    config = _on_cuda(config) if on_cuda else _on_cpu(config)
+    return config if spec.layout.has_screens else for_small_pictures(config)
 
 
 def _on_cuda(config: Config) -> Config:
@@ -136,6 +137,11 @@ def _on_cpu(config: Config) -> Config:
         engine=dataclasses.replace(config.engine, agents=16 * machine.num_cores()),
         run=RunConfig(steps=1_500_000),
     )
+
+
+def for_small_pictures(config: Config) -> Config:
+    """The network for small pictures, which is also faster without bfloat16: its layers are too small to gain by it."""
+    return dataclasses.replace(config, net=dataclasses.replace(config.net, net="tiny", precision="tf32"))
 
 
 def for_recurrent(config: Config) -> Config:

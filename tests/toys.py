@@ -145,6 +145,35 @@ class Recall(gymnasium.Env[Any, Any]):
         return observation, float(over and action == self._cue), over, False, {}
 
 
+class Signpost(gymnasium.Env[Any, Any]):
+    """One step an episode, which pays 1 if the action is the sign of the picture exclusive-or that of the numbers, else
+    0. Each of the two alone says nothing."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Dict(
+            picture=spaces.Box(0, 255, (6, 6, 3), np.uint8),
+            numbers=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+            words=spaces.Text(9),
+        )
+        self.action_space = spaces.Discrete(2)
+        self._signs = (0, 0)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        super().reset(seed=seed)
+        self._signs = (int(self.np_random.integers(2)), int(self.np_random.integers(2)))
+        return self.shown(*self._signs), {}
+
+    def step(self, action: Any) -> Step:
+        one, other = self._signs
+        return self.shown(one, other), float(action == one ^ other), True, False, {}
+
+    @staticmethod
+    def shown(one: int, other: int) -> Any:
+        picture = np.zeros((6, 6, 3), np.uint8)
+        picture[:, 3 * one : 3 * one + 3] = 9
+        return {"picture": picture, "numbers": np.array([other, 5.0], np.float32), "words": "go"}
+
+
 class Road(gymnasium.Env[Any, Any]):
     """A road of 30 steps to cross forward, within 45, for a reward of 1. Single random steps cross it in about one of
     100,000 episodes."""
@@ -226,7 +255,7 @@ class Falters(Countdown):
         return super().step(action)
 
 
-for _kind in (Countdown, Wheel, RichWheel, PoorWheel, Ledger, Recall, Road, Broken, Sleeper, Parent, Falters):
+for _kind in (Countdown, Wheel, RichWheel, PoorWheel, Ledger, Recall, Signpost, Road, Broken, Sleeper, Parent, Falters):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import get_args
 
-from ga3c.config import NetConfig, NetName
+from ga3c.config import NamedNet, NetConfig
 from ga3c.errors import UserError
 
-_KNOWN = tuple(name for name in get_args(NetName) if name != "auto")
+_KNOWN = get_args(NamedNet)
 
 
 def parse(text: str, base: NetConfig) -> NetConfig:

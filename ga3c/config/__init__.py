@@ -23,6 +23,7 @@ from ga3c.config.sections import (
     SystemName,
     TuneName,
     Ui,
+    is_own,
 )
 from ga3c.config.toml import UnknownSetting, check_env_args, differences, from_toml, to_toml
 
@@ -53,6 +54,7 @@ __all__ = [
     "check_env_args",
     "differences",
     "from_toml",
+    "is_own",
     "setting_names",
     "to_toml",
     "validated",

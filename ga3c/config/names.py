@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from ga3c.config import synonyms
-from ga3c.config.sections import Config, EngineConfig, EnvConfig, LearnConfig, NetConfig, RunConfig, require
+from ga3c.config.sections import (
+    A_NET,
+    Config,
+    EngineConfig,
+    EnvConfig,
+    LearnConfig,
+    NetConfig,
+    NetName,
+    RunConfig,
+    require,
+)
 from ga3c.errors import UserError
 
 SECTIONS = ("env", "net", "learn", "engine", "run")
@@ -64,6 +74,8 @@ def checked(name: str, kind: Any, value: Any) -> Any:
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         require(value in choices, name, value, f"one of {', '.join(choices)}")
+    elif kind is NetName:
+        require(type(value) is str, name, value, A_NET)
     elif kind is int:  # numbers of numpy are numbers too, and True is none
         require(isinstance(value, numbers.Integral) and not isinstance(value, bool), name, value, "a whole number")
         return int(value)

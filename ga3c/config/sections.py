@@ -4,7 +4,7 @@ and an argument of `ga3c.train`, by the same name."""
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ga3c.errors import UserError
 
@@ -54,10 +54,22 @@ class EnvConfig:
 
 PresetName = Literal["fast", "paper"]
 Ui = Literal["auto", "live", "plain", "none"]
-NamedNet = Literal["small", "large", "nature", "impala", "mlp", "small-lstm", "mlp-lstm"]
-NetName = Literal["auto", NamedNet]
+NamedNet = Literal["small", "large", "nature", "impala", "tiny", "mlp", "small-lstm", "tiny-lstm", "mlp-lstm"]
+OwnNet = str
+"""MODULE:NAME of a module class, or of a function that makes a module; with -lstm behind it for an LSTM."""
+NetName = Literal["auto", NamedNet] | OwnNet
 Precision = Literal["fp32", "tf32", "bf16"]
 Pixels = Literal["unit", "signed", "contrast"]
+
+
+KNOWN_NETS = ("auto", *get_args(NamedNet))
+A_NET = f"one of {', '.join(KNOWN_NETS)}, or MODULE:NAME of a network of your own"
+
+
+def is_own(net: NetName) -> bool:
+    """Whether a network is a user's own."""
+    module, _, name = net.removesuffix("-lstm").rpartition(":")
+    return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
 
 
 @dataclass(frozen=True)
@@ -65,9 +77,10 @@ class NetConfig:
     """The network."""
 
     net: NetName = "auto"
-    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), impala (IMPALA's residual network), mlp (vectors);
-    small-lstm (A3C's FF+LSTM) and mlp-lstm add an LSTM of 256 cells; auto: chosen by the observation, without an
-    LSTM."""
+    """small (A3C 2016), large (the GA3C paper's), nature (DQN 2015), impala (IMPALA's residual network), tiny (pictures
+    below 36 x 36), mlp (vectors); small-lstm (A3C's FF+LSTM), tiny-lstm and mlp-lstm add an LSTM of 256 cells; auto:
+    chosen by the observation, without an LSTM. It names the torso of pictures; numbers beside pictures go to an MLP.
+    MODULE:NAME is a network of your own, a torch.nn.Module, and MODULE:NAME-lstm the same with the LSTM."""
     stride: int = 4
     """Stride of the first layer of `large`: 4, 3, 2 or 1 (the paper's footnote 4)."""
     init: Literal["fan-in", "orthogonal"] = "fan-in"
@@ -88,6 +101,7 @@ class NetConfig:
     numbers and pictures stay as they are."""
 
     def __post_init__(self) -> None:
+        require(self.net in KNOWN_NETS or is_own(self.net), "net", self.net, A_NET)
         require(self.stride in (1, 2, 3, 4), "stride", self.stride, "4, 3, 2 or 1")
         require(1 <= self.width <= 16, "width", self.width, "between 1 and 16")
         require(self.width == 1 or self.net == "impala", "width", self.width, "1 unless --net is impala")

@@ -15,7 +15,8 @@ from ga3c.errors import UserError
 __all__ = ["bind", "bind_wraps", "describe", "identify", "identify_wraps", "is_atari", "make", "packer"]
 
 if TYPE_CHECKING:
-    from ga3c.envs import examination, gym
+    from ga3c.envs import examination
+    from ga3c.envs.packing import Packer
 
 _ATARI_ARGS = ("mode", "difficulty")
 """Arguments that reach the emulator; what else `gymnasium.make` takes for Atari is a setting here."""
@@ -54,12 +55,17 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mappin
     return atari.describe(env_id, atari.game_of(kwargs), config, raw_screens, args)
 
 
-def packer(env_id: str, env_args: Mapping[str, Any] | None = None, wraps: tuple[str, ...] = ()) -> "gym.Packer | None":
-    """Writes the observations of an environment as frames; None for Atari, where a frame is the observation."""
-    from ga3c.envs import gym
+def packer(env_id: str, env_args: Mapping[str, Any] | None = None, wraps: tuple[str, ...] = ()) -> "Packer":
+    """Writes the observations of an environment as frames. Those of Atari are frames."""
+    import numpy as np
+    from gymnasium import spaces
+
+    from ga3c.envs import screens
+    from ga3c.envs.packing import Packer
 
     description = _found(env_id, dict(env_args or {}), wraps).description
-    return None if description is None else gym.Packer(env_id, description.observation_space)
+    greys = spaces.Box(0, 255, (screens.SIZE, screens.SIZE), np.uint8)
+    return Packer(env_id, greys if description is None else description.observation_space)
 
 
 def is_atari(env_id: str) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from ga3c.envs.observation_space import is_text
+
 _SPACES = ("observation_space", "action_space")
 
 
@@ -17,7 +19,7 @@ class Description:
     """The spaces of an environment, without the environment."""
 
     observation_space: spaces.Space[Any]
-    """Of the kinds that Gymnasium has for fixed numbers of values."""
+    """Of the kinds that Gymnasium has for fixed numbers of values, and texts, which are left out."""
     action_space: spaces.Space[Any]
     frame_rate: float
     """Pictures per second."""
@@ -51,6 +53,8 @@ def _plain(space: spaces.Space[Any]) -> dict[str, Any]:
             return {"kind": "dict", "parts": [[name, _plain(part)] for name, part in space.spaces.items()]}
         case spaces.Tuple():
             return {"kind": "tuple", "parts": [_plain(part) for part in space.spaces]}
+    if is_text(space):
+        return {"kind": "text"}
     raise TypeError(f"{type(space).__name__} is not a fixed number of values")
 
 
@@ -66,6 +70,8 @@ def _space(plain: dict[str, Any]) -> spaces.Space[Any]:
             return spaces.MultiBinary(plain["shape"])
         case "multi":
             return spaces.MultiDiscrete(plain["n"], start=plain["start"])
+        case "text":
+            return spaces.Text(1)  # nothing reads it
         case "dict":
             return spaces.Dict([(name, _space(part)) for name, part in plain["parts"]])
         case _:

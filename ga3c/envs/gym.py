@@ -1,7 +1,7 @@
-"""Any other Gymnasium environment, observed as a picture or as a vector."""
+"""Any other Gymnasium environment."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -15,14 +15,11 @@ from ga3c.envs.action_space import action_of
 from ga3c.envs.actions import reader
 from ga3c.envs.catalog import Registered
 from ga3c.envs.description import Description
-from ga3c.envs.layout import ByteRange, Layout, Range
+from ga3c.envs.observation_space import layout_of, notes_of
+from ga3c.envs.packing import Packer
 from ga3c.envs.spec import Action, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
-SMALLEST_PICTURE = 36
-"""Smaller pictures, which are too small for the convolutions, are observed as vectors."""
-LONGEST_VECTOR = 1_000_000
-"""A limit for one-hot vectors of huge discrete spaces, which would fill the memory."""
 DEFAULT_FPS = 30.0
 
 
@@ -38,14 +35,13 @@ def describe(env_id: str, registered: Registered, env_args: Mapping[str, Any]) -
 def described(env_id: str, env: gymnasium.Env[Any, Any]) -> Description:
     """What an environment tells of itself; a UserError says why it cannot be trained on."""
     observations, actions = (_space(env_id, env, name) for name in ("observation_space", "action_space"))
-    layout_of(env_id, observations)
+    notes = notes_of(env_id, observations)
     action_of(env_id, actions, EnvConfig())
-    note = _network_note(env_id, observations)
     return Description(
         observation_space=observations,
         action_space=actions,
         frame_rate=float((env.metadata or {}).get("render_fps") or DEFAULT_FPS),
-        notes=(note,) if note else (),
+        notes=notes,
     )
 
 
@@ -57,7 +53,7 @@ def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: 
         args=env_args,
         source="gym",
         layout=layout,
-        stack=config.stack if layout.is_picture else 1,
+        stack=config.stack if layout.has_pictures else 1,
         action=action_of(env_id, description.action_space, config),
         frames_per_step=1,
         frame_rate=description.frame_rate,
@@ -71,31 +67,6 @@ def _space(env_id: str, env: gymnasium.Env[Any, Any], name: str) -> spaces.Space
         has = "no" if space is None else f"{type(space).__name__} as its"
         raise UserError(f"{env_id} has {has} {name}; set it to one of gymnasium.spaces in the constructor.")
     return space
-
-
-class Packer:
-    """Writes observations of a space as frames."""
-
-    def __init__(self, env_id: str, space: spaces.Space[Any]) -> None:
-        self._space = space
-        self._pack = layout_of(env_id, space).pack
-        self.shape = space.shape if isinstance(space, spaces.Box) else None
-        """The shape of an observation; None where it is no array."""
-
-    def contains(self, observation: Any) -> bool:
-        """Whether this is one observation."""
-        return self._space.contains(observation)
-
-    def __call__(self, observation: Any, out: Frame) -> None:
-        """A ValueError says why an observation does not fit the space."""
-        if self.shape is None:
-            observation = spaces.flatten(self._space, observation)
-        elif (shape := np.shape(observation)) != self.shape:
-            raise ValueError(
-                f"the environment gave an observation of the shape {list(shape)}, but its observation space has "
-                f"{list(self.shape)}"
-            )
-        self._pack(observation, out)
 
 
 class GymEnvironment:
@@ -166,91 +137,3 @@ def construct(
 
 def _sentence(error: Exception) -> str:
     return (str(error).strip().splitlines() or ["no reason was given"])[0].rstrip(".") + "."
-
-
-def layout_of(env_id: str, space: spaces.Space[Any]) -> Layout:
-    """How the observations of a space are packed; a UserError says why they cannot be."""
-    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        picture = _picture(space.shape)
-        if picture is not None:
-            return picture
-    odd = _not_numeric(space)
-    if odd is not None:
-        raise UserError(
-            f"{env_id} has {odd}, but only pictures and fixed numbers of values are supported; wrap it in a function "
-            "that leaves this out (gymnasium.wrappers.FilterObservation and others), and train that as MODULE:FUNCTION."
-        )
-    size = spaces.flatdim(space)
-    if size > LONGEST_VECTOR:
-        raise UserError(f"{env_id} has observations of {size} numbers; at most {LONGEST_VECTOR} are supported.")
-    return Layout.vector(size, byte_ranges=tuple(_byte_ranges(space)), fixed_ranges=tuple(_fixed_ranges(space)))
-
-
-def _byte_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[ByteRange]:
-    """Where the flattened observations of a space are bytes."""
-    if isinstance(space, spaces.Box) and space.dtype == np.uint8 and space.high.size:
-        yield start, start + space.high.size, max(1, int(space.high.max()))
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from _byte_ranges(part, start)
-            start += spaces.flatdim(part)
-
-
-def _fixed_ranges(space: spaces.Space[Any], start: int = 0) -> Iterator[Range]:
-    """Where the flattened observations of a space are bytes or one-hot."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from _fixed_ranges(part, start)
-            start += spaces.flatdim(part)
-    elif not isinstance(space, spaces.Box) or space.dtype in (np.uint8, np.bool_):
-        yield start, start + spaces.flatdim(space)
-
-
-def _network_note(env_id: str, space: spaces.Space[Any]) -> str | None:
-    """Why the network is an MLP, where a person may expect another one."""
-    if not isinstance(space, spaces.Box) or len(space.shape) > 3 or (space.dtype == np.uint8 and _picture(space.shape)):
-        return None
-    picture = _picture(space.shape, smallest=1)
-    count = f"so its {int(np.prod(space.shape)):,} numbers go to an MLP"
-    if space.dtype == np.uint8 and picture is not None:
-        size = " x ".join(str(side) for side in picture.frame_shape[-2:])
-        return (
-            f"{env_id}: pictures of {size} are too small for a convolutional network, which takes "
-            f"{SMALLEST_PICTURE} x {SMALLEST_PICTURE} and more, {count}."
-        )
-    if space.dtype == np.uint8:
-        return f"{env_id}: its observations are bytes of the shape {list(space.shape)}, which is no picture, {count}."
-    if picture is not None and min(picture.frame_shape[-2:]) >= SMALLEST_PICTURE:
-        return (
-            f"{env_id}: its observations of the shape {list(space.shape)} are {space.dtype}, and a convolutional "
-            f"network takes pictures of bytes (uint8, 0 to 255) only, {count}."
-        )
-    return None
-
-
-def _not_numeric(space: spaces.Space[Any], name: str = "") -> str | None:
-    """The part of a space that is no fixed count of numbers, in words. (Gymnasium would flatten text too, to the
-    indices of letters.) Only its kind is named: a space may show itself with a function's address."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        odd = (_not_numeric(part, f"{name}[{key!r}]") for key, part in parts)
-        return next((text for text in odd if text is not None), None)
-    if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete):
-        return None
-    return f"the observation space {type(space).__name__}" + (f" as its part {name}" if name else "")
-
-
-def _picture(shape: tuple[int, ...], smallest: int = SMALLEST_PICTURE) -> Layout | None:
-    """The layout of a picture [H, W], [H, W, C] or [C, H, W]; None for other shapes and for smaller pictures."""
-    axes: tuple[int, ...]
-    if len(shape) == 2:
-        height, width, channels, axes = *shape, 1, (0, 1)
-    elif len(shape) == 3 and shape[2] in (1, 3, 4):
-        height, width, channels, axes = *shape, (2, 0, 1)
-    elif len(shape) == 3 and shape[0] in (1, 3, 4):
-        channels, height, width, axes = *shape, (0, 1, 2)
-    else:
-        return None
-    if min(height, width) < smallest:
-        return None
-    return Layout.picture((channels, height, width), axes=axes)

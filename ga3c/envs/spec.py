@@ -111,12 +111,14 @@ class EnvSpec:
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """What the network sees: [stack * C, H, W] for pictures, [D] for vectors."""
-        return self.layout.parts[0].stacked(self.stack)
+        """What the network sees: [stack * C, H, W] for a picture, [D] for a vector, [stack, bytes] for several
+        parts."""
+        return self.layout.observation_shape(self.stack)
 
     @property
     def is_picture(self) -> bool:
-        return self.layout.is_picture
+        """Whether an observation is a picture, or has pictures beside other parts."""
+        return self.layout.has_pictures
 
 
 class Transition(NamedTuple):

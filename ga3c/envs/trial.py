@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium import spaces
 
 from ga3c.envs.guard import failed, reason_of
-from ga3c.envs.gym import Packer, layout_of
+from ga3c.envs.observation_space import is_text, layout_of
+from ga3c.envs.packing import Packer
 from ga3c.errors import UserError
 
 SEED = 2**31 - 1
@@ -132,7 +133,7 @@ class _Trial:
                     return f"{name} that is {_brief(value)}, but its observation_space has {len(space.spaces)} parts"
                 parts = [(part, value[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
             case _:
-                return self._misfit_numbers(space, value, name)
+                return None if is_text(space) else self._misfit_numbers(space, value, name)
         problems = (self._misfit(*part) for part in parts)
         return next((problem for problem in problems if problem is not None), None)
 

@@ -59,5 +59,5 @@ def trusted(folder: Path, trusts: bool) -> Path:
     folder = zoo.resolve(folder)
     run = RunFolder.of(folder)
     config = run.read_config()
-    trust.settle(config.env_id, config.env.wrap, run.path, consent.given(folder, trusts))
+    trust.settle(config.env_id, config.env.wrap, config.net.net, run.path, consent.given(folder, trusts))
     return folder

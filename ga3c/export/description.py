@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ga3c import __version__
+from ga3c.envs import wrapping
 from ga3c.envs.spec import ActionSpec, EnvSpec
 from ga3c.export import inputs
 from ga3c.export.formats import FORMATS, FormatName
@@ -60,12 +61,18 @@ def _environment(trained: Trained) -> dict[str, Any]:
         "id": config.env_id,
         "args": dict(config.env_args),
         "kind": spec.source,
-        "wrappers": [],
+        "wrappers": [_wrapper(text) for text in config.env.wrap],
     }
     if spec.source == "atari":
         env = dataclasses.asdict(config.env)
         described |= {name: env[name] for name in ("frame_skip", "noop_max", "sticky", "full_actions", "max_frames")}
     return described
+
+
+def _wrapper(text: str) -> dict[str, Any]:
+    wrap = wrapping.parse(text)
+    module, _, name = wrap.factory_id.rpartition(":")
+    return {"module": module, "name": name, "positional": list(wrap.args), "args": dict(wrap.kwargs)}
 
 
 def _action(action: ActionSpec) -> dict[str, Any]:

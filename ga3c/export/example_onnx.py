@@ -62,7 +62,9 @@ class Policy:
         """An observation of the environment as the model counts its numbers."""
         about = self.about["observation"]
         if about["kind"] == "picture":
-            picture = np.asarray(observation, np.uint8)
+            for key in about["path"]:
+                observation = observation[key]
+            picture = np.asarray(observation, about["dtype"])
             return (picture if about["axes"] is None else picture.transpose(about["axes"])).reshape(
                 about["frame_shape"]
             )
@@ -134,7 +136,8 @@ def make_environment(about: Mapping[str, Any], render: bool) -> gymnasium.Env[An
     """The environment as `policy.json` describes it, in its wrappers."""
     env = make_bare(about, render)
     for wrapper in about["wrappers"]:
-        env = getattr(importlib.import_module(wrapper["module"]), wrapper["name"])(env, **wrapper["args"])
+        factory = getattr(importlib.import_module(wrapper["module"]), wrapper["name"])
+        env = factory(env, *wrapper["positional"], **wrapper["args"])
     return env
 
 

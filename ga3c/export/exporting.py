@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from ga3c.errors import RunFailed, UserError
-from ga3c.export import checking, formats, layers, observations
+from ga3c.export import checking, formats, inputs, layers, observations
 from ga3c.export.checking import Compared
 from ga3c.export.description import describe, finite
 from ga3c.export.formats import FORMATS, Format, FormatName
@@ -49,7 +49,8 @@ def export(run: Path, name: FormatName, out: Path | None, which: Which = "last")
     if out is not None:
         check_new(out)
     trained = load(run, which, torch.device("cpu"), exact=True)
-    graph = PolicyGraph(trained.network, trained.spec)
+    inputs.check(trained)
+    graph = PolicyGraph(trained)
     env = trained.config.env_id.replace("/", "-").replace(":", "-")
     folder = out or unused(Path("exports") / f"{env}-{name}")
     with torch_threads(1), _replacing(folder) as temporary:
@@ -90,9 +91,9 @@ def _write_model(kind: Format, trained: Trained, graph: PolicyGraph, path: Path)
     """Writes the model, reads it again, and compares it with the network."""
     samples = observations.collect(trained, graph, _SEED)
     state = graph.network.first_state(_BATCH)
-    inputs = (samples.played[:_BATCH],) if state is None else (samples.played[:_BATCH], state)
+    example = (samples.played[:_BATCH],) if state is None else (samples.played[:_BATCH], state)
     try:
-        kind.write(graph, inputs, path)
+        kind.write(graph, example, path)
     except (RuntimeError, TypeError, ValueError) as error:
         reason = (str(error).strip().splitlines() or ["no reason was given"])[0].rstrip(".")
         raise RunFailed(f"The network cannot be written as {path.name}: {reason}.") from error

@@ -6,9 +6,10 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from ga3c.envs.spec import ActionSpec, EnvSpec
+from ga3c.envs.spec import ActionSpec
 from ga3c.export.inputs import divisors
 from ga3c.nets import Network
+from ga3c.run.trained import Trained
 
 OBSERVATION, STATE = "observation", "state"
 ACTION, NEXT_STATE = "action", "next_state"
@@ -21,15 +22,16 @@ class PolicyGraph(nn.Module):
 
     _divisors: Tensor
 
-    def __init__(self, network: Network, spec: EnvSpec) -> None:
+    def __init__(self, trained: Trained) -> None:
         super().__init__()
+        network, spec = trained.network, trained.spec
         self.network = _detached(network)
         self.inputs = (OBSERVATION, STATE) if network.state_size else (OBSERVATION,)
         self.nums = spec.action.nums
         """How many actions each choice is from."""
         self.sizes = parameter_sizes(spec.action)
         self.outputs = (ACTION, *self.sizes, *((NEXT_STATE,) if network.state_size else ()))
-        largest = divisors(spec)
+        largest = divisors(trained)
         self.register_buffer("_divisors", largest, persistent=False)
         self._divides = bool((largest != 1.0).any())
         self.eval()

@@ -66,7 +66,7 @@ def _resolved(given: Arguments, values: dict[str, Any], tunes: bool) -> Argument
     from ga3c.run import settings  # imports torch, which takes seconds that a typo need not wait for
 
     of_given: Any = given  # a dataclass, which a protocol cannot say
-    file = settings.read(getattr(of_given, "config_file", None), given.env_id, values.get("wrap"))
+    file = settings.read(getattr(of_given, "config_file", None), given.env_id, values.get("wrap"), values.get("net"))
     env_args = keywords.env_args(getattr(of_given, "env_args", ()))
     config = settings.resolve(given.env_id, given.preset, values, env_args=env_args, tunes=tunes, file=file)
     names = {item.name for item in dataclasses.fields(of_given)}

@@ -58,7 +58,7 @@ def _flags(kind: type, command: str) -> list[Flag]:
     for option in parsing.options(kind, f"ga3c {command}"):
         names = [name for name in option.option_strings if name.startswith("--")]
         switch = option.nargs == 0 or any(name.startswith("--no-") for name in names)
-        listed = re.fullmatch(r"\{(.*)\}", str(option.metavar or "")) if not switch else None
+        listed = re.match(r"\{(.*?)\}", str(option.metavar or "")) if not switch else None
         choices = tuple(name for name in listed[1].split(",") if name != "None") if listed else ()
         found += [Flag(name, choices, not switch) for name in names]
     return found

@@ -5,11 +5,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu
 
-from ga3c.config import NamedNet
-from ga3c.envs.spec import EnvSpec
-from ga3c.errors import UserError
 from ga3c.nets.pooling import MaxPool
-from ga3c.nets.torsos import FlattenPixels
+from ga3c.nets.torsos import FlattenPixels, Shape
 
 CHANNELS = (16, 32, 32)
 """Channels of the three stages at width 1."""
@@ -89,12 +86,7 @@ class Impala(nn.Module):
         return relu(self.norm_out(self.linear(flat)))
 
 
-def impala_torso(width: int, layer_norm: bool, spec: EnvSpec, net: NamedNet) -> tuple[Impala, int]:
+def impala_torso(width: int, layer_norm: bool, shape: Shape) -> tuple[Impala, int]:
     """The torso with `width` times the channels of the paper, and its number of features."""
-    if not spec.is_picture:
-        raise UserError(
-            f"--net is {net}, which needs pictures, but {spec.id} has observations of shape "
-            f"{list(spec.observation_shape)}; use --net mlp or auto."
-        )
-    channels, height, breadth = spec.observation_shape
+    channels, height, breadth = shape
     return Impala(channels, height, breadth, width, layer_norm), FEATURES

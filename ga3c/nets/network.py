@@ -5,20 +5,24 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ga3c.config import NamedNet, NetConfig
+from ga3c.config import NetConfig, NetName, is_own
+from ga3c.envs.layout import Part
 from ga3c.envs.spec import ActionSpec, EnvSpec
+from ga3c.errors import UserError
 from ga3c.nets.cores import Lstm
+from ga3c.nets.fusion import joined
 from ga3c.nets.heads import make_head
 from ga3c.nets.impala import impala_torso
-from ga3c.nets.torsos import conv_torso, mlp_torso
-from ga3c.nets.unpack import Unpack
+from ga3c.nets.own import OwnTorso, own_torso
+from ga3c.nets.torsos import conv_torso, mlp_torso, tiny_torso
+from ga3c.nets.unpack import Numbers, Unpack
 
 LSTM_SIZE = 256
 """Cells of the core, as in A3C (Mnih et al. 2016, section 8)."""
 
 
 class Network(nn.Module):
-    """A torso whose features go to the policy head and the value, in a recurrent network through a core. The value may
+    """Torsos whose features go to the policy head and the value, in a recurrent network through a core. The value may
     have a torso of its own.
 
     The state of a recurrent network is [N, state_size], zeros where an episode begins. A network without a core has the
@@ -50,8 +54,8 @@ class Network(nn.Module):
         self.value = nn.Linear(width, 1)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures [N, C, H, W] (uint8) or vectors [N, D] (float32) to the policy's parameters [N, A] and values [N].
-        For a recurrent network, each is the first of an episode.
+        """Observations [N, *observation], as the store has them, to the policy's parameters [N, A] and values [N]. For
+        a recurrent network, each is the first of an episode.
 
         `head` turns the parameters into actions, log-probabilities and entropies.
         """
@@ -91,10 +95,10 @@ class Network(nn.Module):
         features = self._through(self.torso, numbers)
         return features, features if self.value_torso is None else self._through(self.value_torso, numbers)
 
-    def _through(self, torso: nn.Module, numbers: Tensor) -> Tensor:
+    def _through(self, torso: nn.Module, numbers: Numbers) -> Tensor:
         if self.bf16 and not self._converted:
             # Without autocast's cache of converted weights, since other trainers change the weights at any moment.
-            with torch.autocast(numbers.device.type, torch.bfloat16, cache_enabled=False):
+            with torch.autocast(self.value.weight.device.type, torch.bfloat16, cache_enabled=False):
                 features: Tensor = torso(numbers).float()
         else:
             features = torso(numbers).float()
@@ -110,11 +114,13 @@ class Network(nn.Module):
             torso.bfloat16()
 
 
-def chosen(spec: EnvSpec, config: NetConfig) -> NamedNet:
+def chosen(spec: EnvSpec, config: NetConfig) -> NetName:
     """The network's name, which depends on the observations where the config says `auto`."""
     if config.net != "auto":
         return config.net
-    return "small" if spec.is_picture else "mlp"
+    if not spec.is_picture:
+        return "mlp"
+    return "small" if spec.layout.has_screens else "tiny"
 
 
 def build(spec: EnvSpec, config: NetConfig) -> Network:
@@ -142,22 +148,44 @@ def build(spec: EnvSpec, config: NetConfig) -> Network:
     return network
 
 
-def _torso(name: NamedNet, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
-    """The torso of a network, and the number of its features."""
-    match name:
-        case "mlp" | "mlp-lstm":
-            return mlp_torso(spec, name)
+def _torso(name: NetName, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+    """The torso of a network, and the number of its features: one for each part of the observations, and a layer that
+    joins their features where there are several."""
+    parts = spec.layout.parts
+    if not (spec.is_picture or is_own(name) or name in ("mlp", "mlp-lstm")):
+        raise UserError(
+            f"--net is {name}, which needs pictures, but {spec.id} has observations of shape "
+            f"{list(parts[0].shape)}; use --net {'mlp-lstm' if name.endswith('-lstm') else 'mlp'} or auto."
+        )
+    torsos = [_torso_of(part, name, spec, config) for part in parts]
+    return torsos[0] if len(torsos) == 1 else joined(torsos)
+
+
+def _torso_of(part: Part, name: NetName, spec: EnvSpec, config: NetConfig) -> tuple[nn.Module, int]:
+    """The torso of a part. The network's name is that of the pictures' torso; small ones beside screens get the small
+    one, and numbers beside pictures the MLP. An own one is for all pictures."""
+    shape = part.stacked(spec.stack)
+    if is_own(name) and (part.is_picture or not spec.is_picture):
+        return own_torso(name, shape, config.precision == "bf16")
+    if name in ("mlp", "mlp-lstm") or not part.is_picture:
+        return mlp_torso(shape, spec.id, name)
+    match "tiny" if part.is_small and spec.layout.has_screens else name:
         case "impala":
-            return impala_torso(config.width, config.layer_norm, spec, name)
-        case "small-lstm":
-            return conv_torso("small", config.stride, spec, name)
-        case _:
-            return conv_torso(name, config.stride, spec, name)
+            return impala_torso(config.width, config.layer_norm, shape)
+        case "tiny" | "tiny-lstm":
+            return tiny_torso(shape)
+        case "small" | "small-lstm":
+            return conv_torso("small", config.stride, shape, spec.id, name)
+        case "large" | "nature" as conv:
+            return conv_torso(conv, config.stride, shape, spec.id, name)
+    raise ValueError(name)
 
 
 def _layers(module: nn.Module | None) -> list[nn.Conv2d | nn.Linear]:
-    layers = () if module is None else module.modules()
-    return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear))]
+    """The layers to initialise: all but those of own torsos."""
+    layers = [] if module is None else list(module.modules())
+    own = {inner for layer in layers if isinstance(layer, OwnTorso) for inner in layer.modules()}
+    return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear)) and layer not in own]
 
 
 @torch.no_grad()

@@ -6,13 +6,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
-from ga3c.config import NamedNet
-from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 
 ConvName = Literal["small", "large", "nature"]
 
 MLP_WIDTH = 128
+TINY_LAYERS = ((16, 1), (32, 2), (64, 2))
+"""Filters and strides of the convolutions for small pictures."""
+TINY_WIDTH = 128
+
+Shape = tuple[int, ...]
+"""Of what a torso takes: [C, H, W] for a picture, [D] for a vector."""
 
 
 class Conv(NamedTuple):
@@ -79,23 +83,17 @@ def conv_layers(name: ConvName, stride: int) -> tuple[tuple[Conv, ...], int]:
             return (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1)), 512
 
 
-def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
+def conv_torso(name: ConvName, stride: int, shape: Shape, env_id: str, net: str) -> tuple[nn.Sequential, int]:
     """Convolutions and one fully-connected layer, for pictures [N, C, H, W]; and the number of features F.
 
     `net` is the name of the whole network, for messages."""
-    for_vectors = net.replace(name, "mlp")
-    if not spec.is_picture:
-        raise UserError(
-            f"--net is {net}, which needs pictures, but {spec.id} has observations of shape "
-            f"{list(spec.observation_shape)}; use --net {for_vectors} or auto."
-        )
     layers, width = conv_layers(name, stride)
-    channels, height, breadth = spec.observation_shape
+    channels, height, breadth = shape
     smallest = _smallest_picture(layers)
     if min(height, breadth) < smallest:
         raise UserError(
-            f"--net is {net}, whose layers need pictures of at least {smallest} x {smallest}, but {spec.id} has "
-            f"{height} x {breadth}; enlarge the observations or flatten them to vectors for --net {for_vectors}."
+            f"--net is {net}, whose layers need pictures of at least {smallest} x {smallest}, but {env_id} has "
+            f"{height} x {breadth}; use --net {net.replace(name, 'tiny')} or auto, or enlarge the observations."
         )
     modules: list[nn.Module] = []
     for filters, size, step in layers:
@@ -106,15 +104,27 @@ def conv_torso(name: ConvName, stride: int, spec: EnvSpec, net: NamedNet) -> tup
     return nn.Sequential(*modules), width
 
 
-def mlp_torso(spec: EnvSpec, net: NamedNet) -> tuple[nn.Sequential, int]:
+def tiny_torso(shape: Shape) -> tuple[nn.Sequential, int]:
+    """Three convolutions and one fully-connected layer, for small pictures [N, C, H, W]; and the number of features F.
+    The last two convolutions halve the picture, which keeps the place of everything in it."""
+    channels, height, breadth = shape
+    modules: list[nn.Module] = []
+    for filters, stride in TINY_LAYERS:
+        modules += [nn.Conv2d(channels, filters, 3, stride, padding=1), nn.ReLU()]
+        channels, height, breadth = filters, -(-height // stride), -(-breadth // stride)
+    modules += [FlattenPixels(), nn.Linear(channels * height * breadth, TINY_WIDTH), nn.ReLU()]
+    return nn.Sequential(*modules), TINY_WIDTH
+
+
+def mlp_torso(shape: Shape, env_id: str, net: str) -> tuple[nn.Sequential, int]:
     """Two fully-connected layers, for vectors [N, D]; and the number of features F."""
-    if len(spec.observation_shape) != 1:
-        others = "small, large, nature" if net == "mlp" else "small-lstm"
+    if len(shape) != 1:
+        others = "auto" if net == "mlp" else "small-lstm or auto"
         raise UserError(
-            f"--net is {net}, which needs vectors, but {spec.id} has observations of shape "
-            f"{list(spec.observation_shape)}; use --net {others} or auto."
+            f"--net is {net}, which needs vectors, but {env_id} has observations of shape {list(shape)}; use --net "
+            f"{others}."
         )
-    (size,) = spec.observation_shape
+    (size,) = shape
     layers = (nn.Linear(size, MLP_WIDTH), nn.Tanh(), nn.Linear(MLP_WIDTH, MLP_WIDTH), nn.Tanh())
     return nn.Sequential(*layers), MLP_WIDTH
 

@@ -99,19 +99,12 @@ class Policy:
     def _frames(self, observation: Any, count: int | None) -> tuple[NDArray[Any], bool, bool]:
         """Frames [N, *frame], or stacks [N, S, *frame] of them; whether they are stacked; whether there is one only.
         `count` is the number of environments, where it is known."""
-        spec, packer = self.trained.spec, self.trained.packer
-        layout = spec.layout
-        if packer is not None and packer.shape is None:  # no array, but a number or a dict
-            single = packer.contains(observation)
-            try:
-                return self._packed([observation] if single else list(observation)), False, single
-            except (TypeError, ValueError, KeyError, IndexError) as error:
-                raise UserError(
-                    f"The observation is neither one of {spec.id}'s observations nor a list of them: {observation!r}."
-                ) from error
+        spec, frame = self.trained.spec, self.trained.packer.shape
+        if frame is None:  # no array, but a number or a dict
+            frames, single = self._frames_of_others(observation)
+            return frames, False, single
         given = np.asarray(observation)
-        frame = layout.frame_shape if packer is None or packer.shape is None else packer.shape
-        shapes = (spec.observation_shape, frame)
+        shapes = (spec.observation_shape, frame) if spec.stack > 1 else (frame,)
         is_batch = count not in (None, 1) and given.shape[:1] == (count,) and given.shape[1:] in shapes
         single = given.shape in shapes and not is_batch
         shape = given.shape if single else given.shape[1:]
@@ -123,14 +116,29 @@ class Policy:
             )
         batch = given[None] if single else given
         if spec.stack > 1 and shape == spec.observation_shape:
-            stacks = batch.reshape(len(batch), spec.stack, *layout.frame_shape)
-            return stacks.astype(layout.frame_dtype, copy=False), True, single
+            stacks = batch.reshape(len(batch), spec.stack, *spec.layout.frame_shape)
+            return stacks.astype(spec.frame_dtype, copy=False), True, single
         return self._packed(batch), False, single
+
+    def _frames_of_others(self, observation: Any) -> tuple[NDArray[Any], bool]:
+        """Frames of observations that are no arrays; whether there is one only."""
+        single = self.trained.packer.contains(observation)
+        if single:
+            return self._packed([observation]), True
+        try:
+            return self._packed(list(observation)), False
+        except (TypeError, UserError) as error:
+            reason = f": {error}" if isinstance(error, UserError) else "."
+            raise UserError(
+                f"The observation is neither one of {self.trained.spec.id}'s observations nor a list of them{reason}"
+            ) from error
 
     def _packed(self, observations: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         layout = self.trained.spec.layout
-        pack = self.trained.packer or layout.pack
         frames = np.empty((len(observations), *layout.frame_shape), layout.frame_dtype)
         for row, one in zip(frames, observations, strict=True):
-            pack(one, row)
+            try:
+                self.trained.packer(one, row)
+            except ValueError as error:
+                raise UserError(f"{self.trained.spec.id}: {error}.") from error
         return frames

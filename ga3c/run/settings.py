@@ -49,16 +49,19 @@ def preset_config(
     return dataclasses.replace(config, env_args=dict(env_args or {}))
 
 
-def read(path: Path | None, env_id: str | None, wraps: Sequence[str] | None = None) -> SettingsFile | None:
-    """A file of settings, if there is one. Importing the module of an environment or a wrapper runs its code, so a file
-    that names one is refused unless it was named in the command too (`env_id`, `wraps`)."""
+def read(
+    path: Path | None, env_id: str | None, wraps: Sequence[str] | None = None, net: str | None = None
+) -> SettingsFile | None:
+    """A file of settings, if there is one. Importing the module of an environment, a wrapper or a network runs its
+    code, so a file that names one is refused unless it was named in the command too (`env_id`, `wraps`, `net`)."""
     if path is None:
         return None
     file = SettingsFile.read(path)
     of_file = (file.env_id or "" if env_id is None else "", file.settings.get("wrap", ()) if wraps is None else ())
-    found = trust.first_foreign(*of_file, path)
+    found = trust.first_foreign(*of_file, file.settings.get("net", "") if net is None else "", path)
     if found is not None:
-        name = found.name if found.kind == "environment" else f"--wrap {' '.join(file.settings['wrap'])}"
+        flags = {"wrapper": f"--wrap {' '.join(file.settings.get('wrap', ()))}", "network": f"--net {found.name}"}
+        name = flags.get(found.kind, found.name)
         raise UserError(
             f"--config: {path} is for {found.name}: to play it, the code in {found.file} is run; read it first, "
             f"then name {name} in the command too."

@@ -14,7 +14,7 @@ import torch
 from ga3c import envs, nets
 from ga3c.config import Config
 from ga3c.engine.model import Model
-from ga3c.envs import gym
+from ga3c.envs.packing import Packer
 from ga3c.envs.seeding import evaluation_seed
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import Ga3cWarning, UserError
@@ -42,8 +42,8 @@ class Trained:
     """Agent steps of training before the checkpoint."""
     score: float
     """Mean raw score of the last episodes of training before the checkpoint; NaN before the first."""
-    packer: gym.Packer | None
-    """Writes observations as frames; None for Atari, where a frame is the observation."""
+    packer: Packer
+    """Writes observations as frames."""
 
     def environment(self, seed: int, index: int, *, render: bool = False) -> Environment:
         """The run's environment. Each `index` has another seed."""

@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import NamedTuple
 
+from ga3c.config import is_own
 from ga3c.envs import own, wrapping
 from ga3c.errors import Ga3cWarning, UserError
 
@@ -22,7 +23,7 @@ class Foreign(NamedTuple):
     """A module that a run's folder names, and that this process has not imported yet."""
 
     name: str
-    """MODULE:NAME of an environment or a wrapper."""
+    """MODULE:NAME of an environment, a wrapper or a network."""
     module: str
     file: str
     """Where its code, or that of the package around it, would be loaded from."""
@@ -35,12 +36,13 @@ class Foreign(NamedTuple):
         return f"This run's {self.kind} is {self.name}: to play it, the code in {self.file} is run"
 
 
-def first_foreign(env_id: str, wraps: Sequence[str], run: Path) -> Foreign | None:
-    """What would be imported first for the environment and the wrappers of the run in a folder."""
+def first_foreign(env_id: str, wraps: Sequence[str], net: str, run: Path) -> Foreign | None:
+    """What would be imported first for the environment, the wrappers and the network of the run in a folder."""
     if (found := foreign(env_id, run)) is not None:
         return found
-    parts = (foreign(name, run) for name in wrapping.factory_ids(wraps))
-    return next((part._replace(kind="wrapper") for part in parts if part is not None), None)
+    others = [*(("wrapper", name) for name in wrapping.factory_ids(wraps)), *[("network", net)] * is_own(net)]
+    parts = ((kind, foreign(name, run)) for kind, name in others)
+    return next((part._replace(kind=kind) for kind, part in parts if part is not None), None)
 
 
 def foreign(name: str, run: Path) -> Foreign | None:
@@ -62,16 +64,16 @@ def foreign(name: str, run: Path) -> Foreign | None:
     return None
 
 
-def settle(env_id: str, wraps: Sequence[str], run: Path, trusted: bool) -> None:
-    """Refuses an environment or a wrapper whose module would have to be imported, unless it is `trusted`. A trusted
-    module that Python does not find by itself is looked for, after all others, in the folder above the run's that holds
-    it."""
+def settle(env_id: str, wraps: Sequence[str], net: str, run: Path, trusted: bool) -> None:
+    """Refuses an environment, a wrapper or a network whose module would have to be imported, unless it is `trusted`. A
+    trusted module that Python does not find by itself is looked for, after all others, in the folder above the run's
+    that holds it."""
     if not trusted:
-        found = first_foreign(env_id, wraps, run)
+        found = first_foreign(env_id, wraps, net, run)
         if found is not None:
             raise UserError(f"{found.text}; read it first, then say that you trust it with --trust.")
         return
-    for name in (env_id, *wrapping.factory_ids(wraps)):
+    for name in (env_id, *wrapping.factory_ids(wraps), *[net] * is_own(net)):
         found = foreign(name, run)
         if found is not None and found.folder:
             warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)

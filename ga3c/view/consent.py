@@ -15,7 +15,7 @@ def given(folder: Path, trusted: bool) -> bool:
         return trusted
     run = RunFolder.of(folder)
     config = run.read_config()
-    found = trust.first_foreign(config.env_id, config.env.wrap, run.path)
+    found = trust.first_foreign(config.env_id, config.env.wrap, config.net.net, run.path)
     if found is None:
         return False
     print(f"{found.text}.\nDo you trust it? [y/N] ", end="", file=sys.stderr, flush=True)

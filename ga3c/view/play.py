@@ -72,7 +72,7 @@ def show(
         check_video(video)
     run = RunFolder.of(folder)
     config = run.read_config()
-    trusting.settle(config.env_id, config.env.wrap, run.path, trust)
+    trusting.settle(config.env_id, config.env.wrap, config.net.net, run.path, trust)
     trained = load(folder, checkpoint, torch.device("cpu"))
     rate = trained.spec.frame_rate
     rules = protocols.name(trained.config.env, trained.spec.source == "atari")

@@ -13,6 +13,9 @@ from gymnasium import spaces
 from ga3c import envs
 from ga3c.config import EnvConfig
 from ga3c.envs import catalog, gym
+from ga3c.envs.description import Description
+from ga3c.envs.observation_space import layout_of
+from ga3c.envs.packing import Packer
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 
@@ -102,7 +105,7 @@ def test_discrete_observations_are_one_hot() -> None:
         (spaces.MultiDiscrete([3, 2]), 5),
         (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2, 2)))), 7),
         (spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 9, (3,), np.int64)), 5),
-        (spaces.Box(0, 255, (7, 7, 3), np.uint8), 147),
+        (spaces.Box(0, 255, (4, 9, 3), np.uint8), 108),
         (spaces.Box(-np.inf, np.inf, (40, 40, 3), np.float32), 4800),
         (spaces.Box(0, 1, (), np.float64), 1),
     ],
@@ -120,19 +123,41 @@ def test_flattened_spaces(space: spaces.Space[Any], size: int) -> None:
 def test_bytes_are_divided_by_their_range_wherever_they_go() -> None:
     flags = spaces.Box(0, 1, (2,), np.uint8)
     space = spaces.Dict(a=spaces.Box(0, 255, (2,), np.uint8), b=spaces.Discrete(2), c=spaces.Tuple((flags,)))
-    assert gym.layout_of("X", space).parts[0].byte_ranges == ((0, 2, 255), (4, 6, 1))
     out = np.zeros(6, np.float32)
     one = {"a": np.array([255, 51], np.uint8), "b": 1, "c": (np.array([1, 0], np.uint8),)}
-    gym.Packer("X", space)(one, out)
+    Packer("X", space)(one, out)
     assert out.tolist() == pytest.approx([1.0, 0.2, 0.0, 1.0, 1.0, 0.0])
+
+
+class Mission(spaces.Space[str]):
+    """Of text without being Gymnasium's, as MiniGrid's missions are. It shows itself with an address."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(dtype=str)
+        self.length = length
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        return "x" * self.length
+
+    def __repr__(self) -> str:
+        return f"Mission({object()})"
 
 
 @pytest.mark.parametrize(
     ("space", "says"),
     [
-        (spaces.Box(0, 255, (7, 7, 3), np.uint8), "pictures of 7 x 7 are too small .* 36 x 36 and more, so its 147"),
+        (spaces.Box(0, 255, (4, 9, 3), np.uint8), r"bytes of the shape \[4, 9, 3\], which is no picture, so its 108"),
+        (spaces.Box(0, 255, (9, 9, 9), np.uint8), r"which axis has the channels is not plain, so its 729"),
+        (spaces.Box(0, 1, (8, 6, 9), np.bool_), r"true and false of the shape \[8, 6, 9\], which axis .* not plain"),
         (spaces.Box(0, 255, (128,), np.uint8), r"bytes of the shape \[128\], which is no picture, so its 128"),
-        (spaces.Box(0, 1, (84, 84, 3), np.float32), r"\[84, 84, 3\] are float32, .* bytes .* so its 21,168 numbers"),
+        (spaces.Box(0, 255, (84, 84, 3)), r"\[84, 84, 3\] are float32, .* bytes .* so its 21,168 numbers"),
+        (
+            spaces.Dict(a=spaces.Box(0, 255, (9,), np.uint8)),
+            r"its observations\['a'\] are bytes .*no picture, so its 9",
+        ),
+        (spaces.Dict(a=spaces.Discrete(3), b=Mission(5)), r"the part \['b'\] of its observations is text, .* left out"),
+        (spaces.Box(0, 255, (7, 7, 3), np.uint8), None),
+        (spaces.Box(0, 1, (84, 84, 3), np.float32), None),
         (spaces.Box(0, 255, (84, 84, 3), np.uint8), None),
         (spaces.Box(0, 1, (4,)), None),
         (spaces.Box(0, 1, (4, 3)), None),
@@ -160,24 +185,9 @@ def test_the_choice_of_an_mlp_is_told_where_another_network_could_be_expected(
     ],
 )
 def test_an_observation_that_does_not_fit_is_never_packed(space: spaces.Space[Any], given: Any) -> None:
-    packer, layout = gym.Packer("X", space), gym.layout_of("X", space)
+    packer, layout = Packer("X", space), layout_of("X", space)
     with pytest.raises(ValueError, match=r"the environment gave .*, but its observation space has "):
         packer(given, np.zeros(layout.frame_shape, layout.frame_dtype))
-
-
-class Mission(spaces.Text):
-    """Shows itself with an address, as MiniGrid's does."""
-
-    def __repr__(self) -> str:
-        return f"Mission({object()})"
-
-
-def test_a_part_that_is_no_number_is_named_without_an_address() -> None:
-    space = spaces.Dict(image=spaces.Box(0, 255, (7, 7, 3), np.uint8), mission=Mission(5))
-    env_id = register("Ga3cMission", observation_space=space)
-    with pytest.raises(UserError, match=r"has the observation space Mission as its part \['mission'\]") as error:
-        described(env_id)
-    assert " at 0x" not in str(error.value)
 
 
 @pytest.mark.parametrize("missing", ["observation_space", "action_space"])
@@ -189,6 +199,23 @@ def test_an_environment_without_spaces(missing: str) -> None:
         gym.described(env_id, env)
 
 
+def test_a_text_beside_numbers_is_left_out_and_alone_it_is_refused_without_an_address() -> None:
+    space = spaces.Dict(image=spaces.Box(0, 255, (7, 7, 3), np.uint8), direction=spaces.Discrete(4), mission=Mission(5))
+    env_id = register("Ga3cMission", observation_space=space)
+    description = Description.from_json(gym.describe(env_id, catalog.find(env_id), {}).to_json())
+    spec = gym.spec_of(env_id, description, EnvConfig(stack=2), {})
+    assert [part.shape for part in spec.layout.parts] == [(4,), (3, 7, 7)]
+    assert layout_of(env_id, description.observation_space) == spec.layout
+    env, out = envs.make(env_id, CONFIG, False, seed=1), np.zeros(spec.frame_shape, np.uint8)
+    env.reset(out)
+    direction, image = spec.layout.views(out)
+    assert direction.argmax() == Canned.made[-1].last["direction"]
+    assert np.array_equal(image, Canned.made[-1].last["image"].transpose(2, 0, 1))
+    with pytest.raises(UserError, match=r"has the observation space Mission as its part \['mission'\]") as error:
+        described(register("Ga3cSpoken", observation_space=spaces.Dict(mission=Mission(5))))
+    assert " at 0x" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("shape", "frame_shape", "axes"),
     [
@@ -197,6 +224,8 @@ def test_an_environment_without_spaces(missing: str) -> None:
         ((40, 50, 3), (3, 40, 50), (2, 0, 1)),
         ((40, 50, 4), (4, 40, 50), (2, 0, 1)),
         ((3, 40, 50), (3, 40, 50), (0, 1, 2)),
+        ((40, 50, 6), (6, 40, 50), (2, 0, 1)),
+        ((2, 40, 50), (2, 40, 50), (0, 1, 2)),
     ],
 )
 def test_pictures(shape: tuple[int, ...], frame_shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
@@ -210,6 +239,34 @@ def test_pictures(shape: tuple[int, ...], frame_shape: tuple[int, ...], axes: tu
     assert np.array_equal(out if axes else out[0], np.transpose(Canned.made[-1].last, axes or (0, 1)))
     env.step(0, out)
     assert np.array_equal(out if axes else out[0], np.transpose(Canned.made[-1].last, axes or (0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels_last"),
+    [
+        ((7, 7, 3), True), ((10, 10, 4), True), ((10, 10, 7), True), ((8, 8, 111), True), ((9, 12, 2), True),
+        ((3, 7, 7), False), ((6, 10, 10), False), ((111, 8, 8), False), ((2, 9, 12), False), ((4, 5, 9), False),
+        ((10, 10, 10), None), ((8, 6, 9), None), ((9, 6, 9), None), ((4, 4, 3), None), ((4, 9, 2), None),
+    ],
+)  # fmt: skip
+def test_the_channels_of_a_small_picture_are_the_axis_that_is_plainly_so(
+    shape: tuple[int, ...], channels_last: bool | None
+) -> None:
+    (part,) = layout_of("X", spaces.Box(0, 255, shape, np.uint8)).parts
+    if channels_last is None:
+        assert part.shape == (int(np.prod(shape)),)
+    else:
+        assert part.shape == ((shape[2], *shape[:2]) if channels_last else shape)
+        assert part.is_small
+
+
+def test_the_bounds_of_bytes_and_floats_make_a_picture() -> None:
+    small = [spaces.Box(0, high, (9, 9, 2), dtype) for high, dtype in ((10, np.uint8), (1, np.bool_), (1, np.float32))]
+    parts = [layout_of("X", space).parts[0] for space in small]
+    assert [(part.shape, part.dtype) for part in parts] == [((2, 9, 9), "uint8")] * 2 + [((2, 9, 9), "float32")]
+    assert [part.largest for part in parts[:2]] == [10, 1]
+    for space in (spaces.Box(-1, 1, (9, 9, 3)), spaces.Box(0, 1, (9, 9)), spaces.Box(0, 9, (9, 9, 3), np.int64)):
+        assert not layout_of("X", space).has_pictures
 
 
 def test_ends_are_told_apart_and_rewards_are_raw() -> None:
@@ -260,11 +317,14 @@ def test_render() -> None:
         spaces.Sequence(spaces.Discrete(2)),
         spaces.Graph(spaces.Discrete(2), None),
         spaces.Dict(words=spaces.Text(5)),
+        spaces.Dict(a=spaces.Discrete(2), b=spaces.Sequence(spaces.Discrete(2)), c=spaces.Text(5)),
     ],
 )
 def test_unsupported_observations(space: spaces.Space[Any]) -> None:
     env_id = register("Ga3cOdd", observation_space=space)
-    kind = "Text" if isinstance(space, spaces.Dict) else type(space).__name__
+    kind = type(space).__name__
+    if isinstance(space, spaces.Dict):
+        kind = r"Sequence as its part \['b'\]" if "b" in space.spaces else r"Text as its part \['words'\]"
     with pytest.raises(UserError, match=f"{env_id} has the observation space {kind}"):
         described(env_id)
 

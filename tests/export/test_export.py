@@ -89,7 +89,7 @@ def levelled(run: Path) -> Path:
     """The run with logits whose means over what it plays are 0: an untrained network sees nearly the same in all
     screens of a game, and would always choose the same action."""
     found = trained.load(run, "last", torch.device("cpu"), exact=True)
-    played = observations.collect(found, PolicyGraph(found.network, found.spec), 1).played
+    played = observations.collect(found, PolicyGraph(found), 1).played
     (file,) = checkpoint.list_last(RunFolder(run).checkpoints)
     saved = checkpoint.load(file)
     with torch.inference_mode():
@@ -325,7 +325,7 @@ def test_an_example_forms_actions_of_several_parts(tmp_path: Path) -> None:
 
 
 def test_an_example_wraps_the_environment() -> None:
-    wrapper = {"module": "gymnasium.wrappers", "name": "TimeLimit", "args": {"max_episode_steps": 3}}
+    wrapper = {"module": "gymnasium.wrappers", "name": "TimeLimit", "positional": [3], "args": {}}
     env = make_environment({"id": "CartPole-v1", "args": {}, "kind": "gym", "wrappers": [wrapper]}, render=False)
     env.reset(seed=1)
     assert [env.step(0)[3] for _ in range(3)] == [False, False, True]

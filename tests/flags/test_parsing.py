@@ -36,7 +36,7 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
         ("plot run --out=", "--out is empty, but must be a path."),
         ("bench latency --out=", "--out is empty, but must be a path."),
         ("train --minutes long", "--minutes is long, but must be a number."),
-        ("train --net tiny", "--net is tiny, but must be one of auto, small, large, nature, impala, mlp, small-lstm, "),
+        ("train --net teeny", "--net is teeny, but must be one of auto, small, large, nature, impala, tiny, mlp, "),
         ("train --lr 1e-3", "There is no flag --lr; did you mean --learning-rate?"),
         ("train --lr=1e-3", "There is no flag --lr; did you mean --learning-rate?"),
         ("train --gamma 0.9", "There is no flag --gamma; did you mean --discount?"),

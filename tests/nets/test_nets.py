@@ -183,7 +183,7 @@ def test_pixels_are_scaled(kind: Pixels, precision: Precision) -> None:
         "contrast": (numbers - 87.0) / 128.0,
     }[kind]
     tolerance = 1e-6 if precision == "fp32" else 1 / 128
-    scaled = network.unpack.scale(pixels)
+    scaled = network.unpack(pixels)
     assert scaled.dtype == (torch.float32 if precision == "fp32" else torch.bfloat16)
     torch.testing.assert_close(scaled.double(), expected, atol=tolerance, rtol=0.0)
     for from_bytes, from_floats in zip(network(pixels), network(expected.float()), strict=True):
@@ -194,7 +194,7 @@ def test_each_byte_is_a_number_of_its_own() -> None:
     every = torch.arange(256, dtype=torch.uint8)
     for kind in get_args(Pixels):
         network = build(picture(background=87), NetConfig(pixels=kind, precision="bf16"))
-        assert len(network.unpack.scale(every.view(1, 4, 8, 8)).unique()) == 256, kind
+        assert len(network.unpack(every.view(1, 4, 8, 8)).unique()) == 256, kind
 
 
 @pytest.mark.parametrize(

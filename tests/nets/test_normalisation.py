@@ -21,8 +21,8 @@ from ga3c.engine.model import Model
 from ga3c.engine.store import ExperienceStore
 from ga3c.engine.trainer import Trainer
 from ga3c.engine.training_queue import TrainingQueue
-from ga3c.envs import gym
 from ga3c.envs.layout import Layout
+from ga3c.envs.observation_space import layout_of
 from ga3c.learn.schedules import Rates
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.nets import normalisation
@@ -105,7 +105,7 @@ def test_bytes_one_hot_numbers_and_pictures_are_left_alone() -> None:
             spaces.MultiBinary(2),
         )
     )
-    layout = gym.layout_of("toy", space)
+    layout = layout_of("toy", space)
     network = nets.build(vector_spec(10, layout=layout), NORMALISED)
     assert network.unpack.counted.tolist() == [1, 1, 0, 0, 0, 0, 0, 1, 0, 0]
     for spec in (picture_spec(36, 36), vector_spec(2, layout=Layout.vector(2, fixed_ranges=((0, 2),)))):
