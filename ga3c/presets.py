@@ -25,7 +25,7 @@ def base(preset: PresetName, spec: EnvSpec, on_cuda: bool, net: NetName = "auto"
     if preset == "paper":
         return paper(spec)
     if not spec.is_picture:
-        return fast_vectors(spec, net)
+        return fast_control(spec, net) if spec.action.kind == "box" else fast_vectors(spec, net)
     config = fast_pictures(spec, on_cuda)
     return for_recurrent(config) if net.endswith("-lstm") else config
 
@@ -188,6 +188,31 @@ def fast_vectors(spec: EnvSpec, net: NetName = "auto") -> Config:
         ),
         engine=EngineConfig(agents=16, predictors=1, trainers=1, prediction_batch=256, queue=16),
         run=RunConfig(steps=500_000),
+    )
+
+
+def fast_control(spec: EnvSpec, net: NetName = "auto") -> Config:
+    """Vectors with continuous actions. Other than for vectors with Discrete ones, observations are normalised, since
+    they mix units, returns reach less far, and there is no entropy bonus. Updates have as many steps, but of more and
+    shorter rollouts: steps of different times and agents have more to say than neighbours.
+
+    results/control/README.md has what it learns, and what was measured."""
+    config = fast_vectors(spec, net)
+    learn = dataclasses.replace(
+        config.learn,
+        discount=0.99,
+        rollout=32,
+        batch_rollouts=8,
+        reuse_window=64,
+        trace_decay=0.95,
+        entropy_weight=0.0,
+        learning_rate=3e-4,
+    )
+    return dataclasses.replace(
+        config,
+        net=dataclasses.replace(config.net, normalise_observations=True),
+        learn=learn,
+        run=RunConfig(steps=1_000_000),
     )
 
 
