@@ -174,10 +174,16 @@ def _value(name: str, kind: Any, text: str) -> Any:
             return parsing.real_number(text)
     except ValueError as error:
         raise UserError(f"--search of {name} holds {error}.") from None
-    choices = ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else (text,)
+    choices = ("true", "false") if kind is bool else _names(kind) or (text,)
     if text not in choices:
         raise UserError(f"--search of {name} holds {text}, but must hold some of {', '.join(choices)}.")
     return text == "true" if kind is bool else text
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """The names that a setting may have; networks of a user's own are not searched."""
+    named = (part for part in (kind, *get_args(kind)) if get_origin(part) is Literal)
+    return get_args(next(named, None))
 
 
 def _check_value(name: str, value: Any, base: Config) -> None:

@@ -28,6 +28,10 @@ speed of the new setting."""
 _LEAST_UPDATES, _MOST_WINDOWS = 30, 4
 """A window with fewer updates says too little, so it is made longer, up to this multiple."""
 
+_GLIMPSE, _SLOW = 4.0, 0.8
+"""A setting on trial that has less than this share of the accepted one's TPS after so many seconds is judged by them:
+the rest of its window would only cost speed."""
+
 _COLUMNS = (
     "seconds", "steps", "agents", "predictors", "trainers", "tps", "pps", "lag", "decision", "accepted_agents",
     "accepted_predictors", "accepted_trainers", "why",
@@ -58,8 +62,15 @@ class Tuning:
     """Follows the snapshots of a system. Each row of tuning.csv is a window, the decision after it and the reason."""
 
     def __init__(
-        self, system: Tunable, tuner: Tuner, seconds: float, path: Path, updates_per_rollout: float = 1.0
+        self,
+        system: Tunable,
+        tuner: Tuner,
+        seconds: float,
+        path: Path,
+        updates_per_rollout: float = 1.0,
+        hurries: bool = False,
     ) -> None:
+        """With `hurries`, the window of a setting that is plainly slower than the accepted one ends early."""
         self._system = system
         self._tuner = tuner
         self._seconds = seconds
@@ -72,6 +83,9 @@ class Tuning:
         self._notices: list[tuple[Kind, str]] = []
         self.accepted = system.setting
         """The best setting so far; another one may be on trial."""
+        self._accepted_tps = math.nan
+        """In the last window of the accepted setting."""
+        self._hurries = hurries
         self._measure_from = math.nan
         """Training time before which nothing is measured; NaN until the first update."""
         self._all_new_from = 0.0
@@ -105,10 +119,15 @@ class Tuning:
         self._taken.append(now)
         seconds, updates = now.seconds - self._start.seconds, now.updates - self._start.updates
         enough = updates >= _LEAST_UPDATES or seconds >= _MOST_WINDOWS * self._seconds
-        if seconds < self._seconds or not enough:
+        if (seconds < self._seconds or not enough) and not self._is_plainly_slower(seconds, updates):
             return None
         window = measure(self._system.setting, self._start, self._taken)
         return self._act(window, self._tuner.observe(window), now)
+
+    def _is_plainly_slower(self, seconds: float, updates: int) -> bool:
+        expected = self._accepted_tps * seconds
+        on_trial = self._hurries and self._system.setting != self.accepted
+        return on_trial and seconds >= _GLIMPSE and expected >= _LEAST_UPDATES and updates < _SLOW * expected
 
     def _has_settled(self, now: Snapshot) -> bool:
         late = now.seconds - self._measure_from
@@ -121,6 +140,8 @@ class Tuning:
 
     def _act(self, window: Window, decision: Decision, now: Snapshot) -> str | None:
         before, self.accepted = self.accepted, decision.accepted
+        if window.setting == self.accepted:
+            self._accepted_tps = window.tps
         self._write(window, decision, now)
         self._start, self._taken = now, []
         if decision.next != window.setting:
@@ -201,7 +222,7 @@ def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | N
     limit = next((default_limit(lag, agents, most) for lag, agents in lags if math.isfinite(lag) and agents), 0.0)
     limit = engine.lag_limit or limit
     tuner = Climber(system.space, system.setting, limit)
-    return Tuning(system, tuner, engine.tune_seconds or WINDOW_SECONDS, path, per_rollout)
+    return Tuning(system, tuner, engine.tune_seconds or WINDOW_SECONDS, path, per_rollout, hurries=True)
 
 
 def measure(setting: Setting, start: Snapshot, taken: Sequence[Snapshot]) -> Window:

@@ -75,7 +75,9 @@ def test_a_thread_that_failed_is_no_outcome(monkeypatch: pytest.MonkeyPatch) -> 
     def run(_: object) -> None:
         raise Diverged("The weights are no longer finite.")
 
-    server = SimpleNamespace(run=run, stop=None, stats=SimpleNamespace(failure="trainer-0 failed", progress=1.0))
+    server = SimpleNamespace(
+        run=run, stop=None, stats=SimpleNamespace(failure="trainer-0 failed", diverged=False, progress=1.0)
+    )
     monkeypatch.setattr(session, "build", lambda *_, **__: server)
     with pytest.raises(RunFailed, match="trainer-0 failed"):
         outcome.train(Config(), lambda left: None)

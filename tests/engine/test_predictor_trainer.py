@@ -91,7 +91,13 @@ def test_rollouts_that_are_used_again_teach_the_same(
 
 @pytest.mark.parametrize(
     ("kind", "factor", "trainers"),
-    [(toys.RichWheel, 1000.0, 1), (toys.PoorWheel, 0.001, 1), (toys.RichWheel, 1000.0, 2)],
+    [
+        (toys.RichWheel, 1000.0, 1),
+        *[
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((toys.PoorWheel, 0.001, 1), (toys.RichWheel, 1000.0, 2))
+        ],
+    ],
 )
 def test_values_of_any_scale_are_learned(
     make_engine: MakeEngine, wait_until: WaitUntil, kind: type[toys.Wheel], factor: float, trainers: int

@@ -146,6 +146,7 @@ def test_a_captured_update_is_the_plain_update(pool: AgentPool, kind: str) -> No
         torch.testing.assert_close(got[name], value, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_run_with_an_own_network_is_resumed_and_played_from_elsewhere(tmp_path: Path) -> None:
     """Its module is found above the run's folder, and imported only if it is trusted."""
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"

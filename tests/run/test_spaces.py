@@ -33,15 +33,11 @@ def train(out: Path, system: str, environment: Any, actions: str) -> ga3c.Run:
     return ga3c.train(environment, env_args={"actions": actions}, system=system, out=out, **settings)
 
 
-@pytest.mark.parametrize(
-    "system", [pytest.param("ga3c"), *[pytest.param(s, marks=pytest.mark.slow) for s in ("a3c-threads", "a3c-cpu")]]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["ga3c", "a3c-threads", "a3c-cpu"])
 @pytest.mark.parametrize(
     "actions",
-    [
-        pytest.param("dict"),
-        *[pytest.param(kind, marks=pytest.mark.slow) for kind in toys.Locks.SPACES if kind != "dict"],
-    ],
+    list(toys.Locks.SPACES),
 )
 def test_the_key_of_each_lock_is_found(tmp_path: Path, system: str, actions: str) -> None:
     run = train(tmp_path / "run", system, toys.Locks, actions)

@@ -48,7 +48,7 @@ def test_ranges_and_choices_have_the_type_of_their_setting() -> None:
         ("learning_rate=a:b", "--search of learning_rate holds a, but must be a number"),
         ("learning_rate=1e-3:inf", "its first number must be below its second"),
         ("discount=0.9,7", "--search: --discount is 7.0, but must be between 0 and 1."),
-        ("net=small,tiny", "--search of net holds tiny, but must hold some of"),
+        ("net=small,teeny", "--search of net holds teeny, but must hold some of"),
         ("net=small:large", "--search is net=small:large, but must be net=values with commas between them."),
         ("fuse=yes,no", "--search of fuse holds yes, but must hold some of true, false."),
     ],

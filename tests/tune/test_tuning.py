@@ -76,6 +76,31 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def test_a_setting_that_is_plainly_slower_is_judged_early(tmp_path: Path) -> None:
+    other = Setting(4, 2, 1)
+    script = Script(
+        Decision("measured", "first", START, other),
+        Decision("rejected", "slower", START, START),
+        Decision("measured", "again", START, other),
+        Decision("rejected", "a little slower", START, START),
+    )
+    run = Run(Tuning(System(), script, seconds=15.0, path=tmp_path / "tuning.csv", hurries=True), updates=10.0)
+    run.go_on(1 + 10 + 15)
+    assert len(script.seen) == 1
+    run.updates = 7.0
+    run.go_on(1 + 3 + 3)
+    assert len(script.seen) == 1
+    run.go_on(1)
+    assert script.seen[1] == Window(other, 7.0, 50.0, 3.0, 0.5)
+    run.updates = 10.0
+    run.go_on(1 + 3 + 15)
+    run.updates = 9.0
+    run.go_on(1 + 3 + 14)
+    assert len(script.seen) == 3, "the accepted setting, and one that is not much slower, are measured to the end"
+    run.go_on(1)
+    assert len(script.seen) == 4
+
+
 def test_windows_begin_after_the_warm_up_and_after_each_change_has_settled(tmp_path: Path) -> None:
     other = Setting(4, 2, 1)
     script = Script(
