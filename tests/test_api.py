@@ -274,6 +274,7 @@ def test_a_wrong_choice_is_refused(run: ga3c.Run, call: Any, text: str) -> None:
         call(run.folder)
 
 
+@pytest.mark.slow
 def test_environments_of_one_name_are_told_apart(tmp_path: Path) -> None:
     runs = [
         ga3c.train(lambda pay=pay: Doorbell(pay), steps=60, out=tmp_path / str(pay), **SMALL) for pay in (1.0, 100.0)

@@ -125,6 +125,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_it_with_one_line(tmp_path: Pat
             assert (code, output) == (128 + number, "ga3c: Interrupted.\n")
 
 
+@pytest.mark.slow
 def test_a_request_for_a_checkpoint_ends_no_command_and_a_run_follows_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     small = ("--agents", 2, "--workers", 1, "--tune", "off", "--device", "cpu", "--ui", "plain", "--out", folder)

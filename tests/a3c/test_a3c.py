@@ -375,6 +375,7 @@ def check_resume(folder: Path) -> None:
     assert numbers == list(range(1, after.episodes + 1))
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_replaced(tmp_path: Path, wait_until: Callable[..., None]) -> None:
     config = config_for("CartPole-v1", "a3c-cpu", learn_config(), agents=2)
     spec = envs.describe(config.env_id, config.env, raw_screens=False)
@@ -568,6 +569,7 @@ def test_each_preset_has_settings_for_a3c(env_id: str, preset: Any, system: Any)
     assert (config.learn.batch_rollouts, config.learn.reuse) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS_OR_SLOW)
 def test_it_can_be_measured(system: SystemName) -> None:
     config = config_for("CartPole-v1", system, learn_config(), agents=2)

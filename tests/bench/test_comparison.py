@@ -273,6 +273,7 @@ def test_table_2_in_real_processes(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert (tmp_path / "table2.png").exists() != bool(NO_PLOT)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     flags = ["--env", "CartPole-v1", "--net", "mlp", "--device", "cpu", "--systems", "a3c-cpu", "--a3c-agents", "2"]
     with runs.started("bench", "placements", *flags, "--seconds", 60) as bench:

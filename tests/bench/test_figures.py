@@ -220,6 +220,7 @@ def test_latency_is_told_part_by_part_beside_the_papers(
 # -- one real run -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_real_run_is_measured_at_several_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ class Purse:
 # -- training in pieces -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
     path, config = tmp_path / "run", cartpole(10_000_000)
     purse: Any = Purse(1)
@@ -321,6 +322,7 @@ def test_all_settings_start_from_the_same_weights(tmp_path: Path) -> None:
     assert torch.equal(*weights)
 
 
+@pytest.mark.slow
 def test_settings_are_trained_and_drawn(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

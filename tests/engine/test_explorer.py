@@ -105,6 +105,7 @@ def test_what_cannot_explore_is_refused() -> None:
         LearnConfig(explore_rate=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "crosses"), [pytest.param(0, False, marks=pytest.mark.slow), (50, True)])
 def test_a_far_reward_is_found_by_exploring(tmp_path: Path, after: int, crosses: bool) -> None:
     learn: dict[str, Any] = {

@@ -41,6 +41,7 @@ def dense(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return picture
 
 
+@pytest.mark.slow
 def test_tables_are_the_emulators() -> None:
     seen: dict[int, set[int]] = {}
     # Loading a ROM takes 85 ms, so: every third game, and all of unusual height.

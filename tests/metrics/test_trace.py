@@ -66,6 +66,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, output
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_trace_and_says_where(interrupted: tuple[Path, str]) -> None:
     folder, output = interrupted
     assert f"The trace of the last {SECONDS} s is in {folder / 'trace.json'}" in output

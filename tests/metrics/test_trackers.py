@@ -183,6 +183,7 @@ def test_mlflow_has_every_number_at_its_step_and_resumes_under_the_same_id(tmp_p
     assert client.get_run(run_id).info.status == "FAILED", "it ended without a stop event"
 
 
+@pytest.mark.slow
 def test_mlflow_takes_a_snapshot_every_ten_seconds_and_the_last(tmp_path: Path, client: Any) -> None:
     sink: Any = make("mlflow", tmp_path)
     for second in range(25):

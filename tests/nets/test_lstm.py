@@ -321,6 +321,7 @@ def test_a_player_remembers_each_environment_by_itself(trained: Trained, policy:
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ga3c", pytest.param("a3c-threads", marks=pytest.mark.slow)])
 def test_pictures_are_trained_on_and_played(tmp_path: Path, system: str) -> None:
     folder = tmp_path / "run"

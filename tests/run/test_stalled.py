@@ -41,6 +41,7 @@ def _stalled(folder: Path, ui: str) -> Iterator["subprocess.Popen[bytes]"]:
         os.close(read_fd)
 
 
+@pytest.mark.slow
 def test_a_run_whose_output_nobody_reads_goes_on_and_stops_in_order(tmp_path: Path) -> None:
     plain, live = tmp_path / "plain", tmp_path / "live"
     with _stalled(plain, "plain") as first, _stalled(live, "live") as second:

@@ -14,6 +14,7 @@ from ga3c.run.folder import RunFolder
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("steps", "score"), [(50_000, 200), pytest.param(100_000, 475, marks=pytest.mark.slow)])
 def test_learns_cartpole(tmp_path: Path, steps: int, score: float) -> None:
@@ -55,6 +56,7 @@ def test_a_signal_stops_in_order(tmp_path: Path, number: signal.Signals) -> None
     assert last_counters(folder).steps == int(rows(folder)[-1]["steps"]) > 0
 
 
+@pytest.mark.slow
 def test_a_killed_agent_process_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     flags = ("--agents", 8, "--workers", 2, "--steps", 10**9, "--ui", "plain", "--out", folder)
@@ -79,6 +81,7 @@ def test_a_killed_agent_process_is_replaced(tmp_path: Path) -> None:
     assert not is_alive(survivor)
 
 
+@pytest.mark.slow
 def test_an_environment_that_always_raises_ends_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # One process: two of them can fail within one look, and then their failures are 2, then 4.
@@ -90,6 +93,7 @@ def test_an_environment_that_always_raises_ends_the_run(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr.split("the last was")[0]
 
 
+@pytest.mark.slow
 def test_a_killed_server_leaves_nothing_and_resumes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     flags = ("--agents", 8, "--steps", 10**9, "--checkpoint-seconds", 1, "--ui", "plain", "--out", folder)
@@ -183,6 +187,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
         assert sorted(folder.rglob("*.toml")) == before
 
 
+@pytest.mark.slow
 def test_one_frame_is_an_observation_too(tmp_path: Path) -> None:
     flags = ("--stack", 1, "--agents", 2, "--rollout", 5, "--steps", 200, "--ui", "none", "--out", tmp_path / "run")
     done = run("train", "ALE/Pong-v5", *flags)

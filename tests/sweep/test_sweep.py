@@ -38,6 +38,7 @@ def train_processes(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_where_it_ended_and_its_best_is_trained_again_from_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
