@@ -85,17 +85,17 @@ def test_atari_games_have_nothing_to_wrap() -> None:
 
 
 def test_wrappers_of_this_process_are_sent_to_others() -> None:
-    class Tripled(wraps.Doubled):
+    class Trebled(wraps.Doubled):
         def reward(self, reward: Any) -> float:
             return 3.0 * float(reward)
 
-    names = envs.identify_wraps([Tripled, wraps.Doubled, "wraps:first_two"])
-    assert names == ("python:Tripled", "wraps:Doubled", "wraps:first_two")
+    names = envs.identify_wraps([Trebled, wraps.Doubled, "wraps:first_two"])
+    assert names == ("python:Trebled", "wraps:Doubled", "wraps:first_two")
     assert envs.describe("CartPole-v1", EnvConfig(wrap=names), raw_screens=False).frame_shape == (2,)
     text = own.pickled("CartPole-v1", *names)
-    del own._known["python:Tripled"]
-    with pytest.raises(UserError, match="python:Tripled is a wrapper of the program that trained with it"):
-        own.find_wrapper("python:Tripled")
+    del own._known["python:Trebled"]
+    with pytest.raises(UserError, match="python:Trebled is a wrapper of the program that trained with it"):
+        own.find_wrapper("python:Trebled")
     own.receive(text)
     env = wrapping.wrapped("CartPole-v1", gymnasium.make("CartPole-v1"), names)
     env.reset(seed=1)

@@ -23,7 +23,8 @@ def test_wrappers_reach_agents_evaluation_and_resumed_runs(tmp_path: Path, syste
     wrap = [wraps.first_two, LIMIT, Tripled]
     run = ga3c.train("CartPole-v1", wrap=wrap, steps=300, out=tmp_path / "run", **settings)
     assert {episode.score for episode in run.episodes()} == {15.0}
-    assert run.config.env.wrap == ("wraps:first_two", LIMIT, "python:Tripled")
+    assert run.config.env.wrap[:2] == ("wraps:first_two", LIMIT)
+    assert run.config.env.wrap[2].startswith("python:Tripled")  # with a number, where another test had one of that name
     assert ga3c.evaluate(run.folder, 2, wrap=wrap, device="cpu").mean == 15.0
     policy = ga3c.load(run.folder, wrap=wrap, device="cpu")
     assert policy.act([0.0, 0.1])[0] in (0, 1)
