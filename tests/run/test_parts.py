@@ -16,8 +16,9 @@ pytestmark = pytest.mark.timeout(180)
 NAME = "observations.statistics"
 SIGNS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 SETTINGS: dict[str, Any] = {
-    "device": "cpu", "rollout": 4, "reduction": "mean", "optimiser": "adam", "learning_rate": 3e-3, "reuse": 1,
-    "learning_rate_end": 3e-3, "optimiser_epsilon": 1e-5, "precision": "fp32", "stack": 1, "discount": 0.9,
+    "device": "cpu", "rollout": 4, "reduction": "mean", "optimiser": "adam", "learning_rate": 1e-3, "reuse": 1,
+    "learning_rate_end": 1e-3, "entropy_weight": 0.03, "entropy_weight_end": 0.03,
+    "optimiser_epsilon": 1e-5, "precision": "fp32", "stack": 1, "discount": 0.9,
     "explore_after": 0, "log": "csv", "ui": "none", "normalise_observations": True,
 }  # fmt: skip
 
