@@ -8,6 +8,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from ga3c.check.evidence import Method, Misfit, Numbers
+from ga3c.envs.trial import brief
 
 
 class Misfits:
@@ -144,15 +145,3 @@ def _as_member(space: spaces.Space[Any], given: NDArray[Any]) -> Any:
 
 def _called(name: str) -> str:
     return f"an observation{name}" if not name else f"observation{name}"
-
-
-def brief(value: Any) -> str:
-    """A value in a few words."""
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)} values"
-    if isinstance(value, np.ndarray) and value.ndim:
-        return f"an array of the shape {list(value.shape)}"
-    if isinstance(value, dict):
-        return f"a dict with the keys {list(value)}"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + " ..."

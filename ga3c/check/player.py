@@ -15,12 +15,13 @@ import numpy as np
 from ga3c import envs
 from ga3c.check import probes
 from ga3c.check.evidence import Failure, Method, Play
-from ga3c.check.observing import Misfits, Observer, brief
+from ga3c.check.observing import Misfits, Observer
 from ga3c.check.subject import Subject, actions_of, draw
 from ga3c.config import EnvConfig
 from ga3c.envs import gym, own, trial
 from ga3c.envs.examiner import Tell, serve
 from ga3c.envs.guard import failed
+from ga3c.envs.trial import brief
 from ga3c.errors import UserError
 
 MOST_STEPS = 12_000

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ga3c.check.command import Report, pps
 from ga3c.check.evidence import Play
 from ga3c.metrics.text import number, percent
+from ga3c.view.sections import grid, section, table_of
 
 _STYLES = {"fault": "bold red", "doubtful": "yellow", "note": "cyan"}
 
@@ -18,14 +18,14 @@ def show(report: Report, console: Console) -> None:
     """Prints what was played and trained, the findings, and the verdict."""
     evidence = report.evidence
     if evidence.play is not None:
-        _section(console, f"{evidence.env_id}, played at random for {evidence.play.steps:,} steps")
-        console.print(_table(_played(report, evidence.play)))
+        section(console, f"{evidence.env_id}, played at random for {evidence.play.steps:,} steps")
+        console.print(table_of(_played(report, evidence.play)))
     if report.curve is not None:
-        _section(console, f"Trained for {report.curve.seconds:.0f} s")
-        console.print(_table(_trained(report)))
+        section(console, f"Trained for {report.curve.seconds:.0f} s")
+        console.print(table_of(_trained(report)))
     if report.findings:
-        _section(console, "Findings")
-        table = _grid()
+        section(console, "Findings")
+        table = grid()
         for finding in report.findings:
             seen = f"{finding.seen[:1].upper()}{finding.seen[1:]}."
             table.add_row(Text(finding.level, style=_STYLES[finding.level]), Text(seen))
@@ -92,21 +92,3 @@ def _trained(report: Report) -> Iterator[tuple[str, str]]:
 
 def _mean(values: "list[int] | list[float] | tuple[float, ...]") -> float:
     return sum(values) / len(values)
-
-
-def _section(console: Console, title: str) -> None:
-    console.print(Text(f"\n{title}", style="bold"))
-
-
-def _table(rows: Iterator[tuple[str, str]]) -> Table:
-    table = _grid()
-    for name, text in rows:
-        table.add_row(Text(name, style="dim"), Text(text))
-    return table
-
-
-def _grid() -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table

@@ -4,54 +4,36 @@ import math
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ga3c.doctor.command import Report
 from ga3c.doctor.facts import Facts
 from ga3c.doctor.findings import size
+from ga3c.view.sections import grid, section, table_of
 
 _STYLES = {"repair": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def show(report: Report, console: Console) -> None:
     """Prints the machine, the measurements, the findings with their remedies, and the suggested command."""
-    _section(console, "This machine")
-    console.print(_table(_machine(report.facts)))
+    section(console, "This machine")
+    console.print(table_of(_machine(report.facts)))
     if report.measured is not None:
-        _section(console, f"{report.env_id} on {report.device}, measured for {report.measured.seconds:g} s")
-        console.print(_table(_measured(report)))
+        section(console, f"{report.env_id} on {report.device}, measured for {report.measured.seconds:g} s")
+        console.print(table_of(_measured(report)))
         if report.bottleneck is not None:
             sentence = report.bottleneck.sentence
             console.print(Text(f"{sentence[0].upper()}{sentence[1:]}.", style="bold"))
     if report.findings:
-        _section(console, "Findings")
-        table = _grid()
+        section(console, "Findings")
+        table = grid()
         for finding in report.findings:
             table.add_row(Text(finding.level, style=_STYLES[finding.level]), Text(f"{finding.problem}."))
             table.add_row("", Text(f"-> {finding.remedy}", style="dim"))
         console.print(table)
     if report.suggestion is not None:
-        _section(console, "Suggested command: " + "; ".join(report.suggestion.reasons))
+        section(console, "Suggested command: " + "; ".join(report.suggestion.reasons))
         console.print(Text(report.suggestion.command, style="bold green"), soft_wrap=True)
-
-
-def _section(console: Console, title: str) -> None:
-    console.print(Text(f"\n{title}", style="bold"))
-
-
-def _table(rows: Iterator[tuple[str, str]]) -> Table:
-    table = _grid()
-    for name, text in rows:
-        table.add_row(Text(name, style="dim"), Text(text))
-    return table
-
-
-def _grid() -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
 
 
 def _machine(facts: Facts) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ class _Trial:
     def reset(self, seed: int | None) -> None:
         given = self._call("reset", lambda: self._env.reset(seed=seed))
         if not (isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict)):
-            raise UserError(f"{self._env_id}: reset returned {_brief(given)}; {_RESETS}.")
+            raise UserError(f"{self._env_id}: reset returned {brief(given)}; {_RESETS}.")
         self._look("reset", given[0])
         if self.masked is None:
             self.masked = bool(self._action.nums) and has_mask(given[1])
@@ -96,14 +96,12 @@ class _Trial:
         action = self._choose()
         given: Any = self._call("step", lambda: self._env.step(action))
         if not (isinstance(given, tuple) and len(given) == 5):
-            raise UserError(f"{self._env_id}: step returned {_brief(given)}; {_STEPS}.")
+            raise UserError(f"{self._env_id}: step returned {brief(given)}; {_STEPS}.")
         observation, reward, terminated, truncated, info = given
         self._judge(reward)
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_ | numbers.Integral) and np.shape(value) not in ((), (1,)):
-                raise UserError(
-                    f"{self._env_id}: step returned {_brief(value)} as {name}, which must be True or False."
-                )
+                raise UserError(f"{self._env_id}: step returned {brief(value)} as {name}, which must be True or False.")
         self._look("step", observation)
         over = bool(terminated) or bool(truncated)
         if self.masked and not over:
@@ -134,7 +132,7 @@ class _Trial:
         try:
             number = float(reward)
         except (TypeError, ValueError):
-            raise UserError(f"{self._env_id} gave {_brief(reward)} as a reward, which must be a number.") from None
+            raise UserError(f"{self._env_id} gave {brief(reward)} as a reward, which must be a number.") from None
         if not math.isfinite(number):
             raise UserError(f"{self._env_id} gave a reward of {number}; rewards must be finite.")
         if abs(number) > _LARGEST_REWARD:
@@ -156,13 +154,11 @@ class _Trial:
         match space:
             case spaces.Dict():
                 if not isinstance(value, dict) or not set(space.spaces) <= set(value):
-                    return (
-                        f"{name} that is {_brief(value)}, but its observation_space has the keys {list(space.spaces)}"
-                    )
+                    return f"{name} that is {brief(value)}, but its observation_space has the keys {list(space.spaces)}"
                 parts = [(part, value[key], f"{name}[{key!r}]") for key, part in space.spaces.items()]
             case spaces.Tuple():
                 if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
-                    return f"{name} that is {_brief(value)}, but its observation_space has {len(space.spaces)} parts"
+                    return f"{name} that is {brief(value)}, but its observation_space has {len(space.spaces)} parts"
                 parts = [(part, value[i], f"{name}[{i}]") for i, part in enumerate(space.spaces)]
             case _:
                 return None if is_text(space) else self._misfit_numbers(space, value, name)
@@ -173,7 +169,7 @@ class _Trial:
         try:
             given = np.asarray(value)
         except ValueError:  # rows of different lengths
-            return f"{name} that is {_brief(value)}, but its observation_space has the shape {_shape(space.shape)}"
+            return f"{name} that is {brief(value)}, but its observation_space has the shape {_shape(space.shape)}"
         if given.shape != (space.shape or ()):
             shapes = f"{_shape(given.shape)}, but its observation_space has {_shape(space.shape)}"
             return f"{name} of the shape {shapes}"
@@ -182,9 +178,9 @@ class _Trial:
         if given.dtype.kind not in "biuf" or loses:
             return f"{name} of the dtype {given.dtype}, but its observation_space has {wanted}"
         if not np.isfinite(given).all():
-            return f"{name} that is not finite: {_brief(value)}"
+            return f"{name} that is not finite: {brief(value)}"
         if not isinstance(space, spaces.Box):
-            return None if space.contains(value) else f"{name} of {_brief(value)}, which is not in {space}"
+            return None if space.contains(value) else f"{name} of {brief(value)}, which is not in {space}"
         if wanted == np.uint8 and given.size and (given.min() < 0 or given.max() > 255):
             return (
                 f"{name} with numbers from {given.min()} to {given.max()}, but its observation_space has bytes (uint8)"
@@ -202,7 +198,7 @@ def _shape(shape: tuple[int, ...] | None) -> str:
     return str(list(shape or ())) if shape else "[] (a single number)"
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
     """A value in a few words."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)} values"
