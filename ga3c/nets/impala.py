@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, relu
 
+from ga3c.nets.epilogue import joined, rectified
 from ga3c.nets.pooling import MaxPool
 from ga3c.nets.torsos import FlattenPixels, Shape
 
@@ -17,6 +18,8 @@ FEATURES = 256
 
 class Conv3x3(nn.Conv2d):
     """A convolution that keeps height and width. `gain` is the gain of its orthogonal initialisation."""
+
+    bias: Tensor  # of torch's it may be None
 
     def __init__(self, in_channels: int, out_channels: int, gain: float) -> None:
         super().__init__(in_channels, out_channels, 3, padding=1)
@@ -33,7 +36,7 @@ class Conv3x3(nn.Conv2d):
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(relu(conv(relu(x)))), [N, C, H, W] to the same shape."""
+    """y = x + conv(relu(conv(relu(x)))), [N, C, H, W] to the same shape: from x and relu(x) to y and relu(y)."""
 
     def __init__(self, channels: int, gain: float) -> None:
         """`gain` is that of the last convolution: it sets the size of the branch relative to x."""
@@ -41,24 +44,27 @@ class ResidualBlock(nn.Module):
         self.inner = Conv3x3(channels, channels, 2.0**0.5)
         self.outer = Conv3x3(channels, channels, gain)
 
-    def forward(self, x: Tensor) -> Tensor:
-        # Not in place on x, which is still to be added.
-        branch: Tensor = self.outer(relu(self.inner(relu(x)), inplace=True))
-        return branch.add_(x)
+    def forward(self, x: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+        inner = rectified(self.inner.without_bias(active), self.inner.bias)
+        return joined(self.outer.without_bias(inner), self.outer.bias, skipped=x)
 
 
 class ResidualStage(nn.Module):
-    """[N, C, H, W] to [N, channels, H / 2, W / 2], rounded up."""
+    """[N, C, H, W] to y [N, channels, H / 2, W / 2], rounded up, and relu(y)."""
 
     def __init__(self, in_channels: int, channels: int, gain: float) -> None:
         super().__init__()
         self.convolution = Conv3x3(in_channels, channels, 1.0)  # no ReLU precedes it: a gain of 1 keeps the scale
         self.pool = MaxPool()
-        self.blocks = nn.Sequential(*(ResidualBlock(channels, gain) for _ in range(BLOCKS)))
+        self.blocks = nn.ModuleList(ResidualBlock(channels, gain) for _ in range(BLOCKS))
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        features: Tensor = self.blocks(self.pool(self.convolution.without_bias(pictures), self.convolution.bias))
-        return features
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        # Adding the bias after the maximum gives the same numbers, over a quarter of the pixels.
+        pooled = self.pool(self.convolution.without_bias(pictures))
+        x, active = joined(pooled, self.convolution.bias)
+        for block in self.blocks:
+            x, active = block(x, active)
+        return x, active
 
 
 class Impala(nn.Module):
@@ -74,7 +80,7 @@ class Impala(nn.Module):
         for count in CHANNELS:
             stages.append(ResidualStage(channels, width * count, gain))
             channels, height, breadth = width * count, -(-height // 2), -(-breadth // 2)
-        self.stages = nn.Sequential(*stages)
+        self.stages = nn.ModuleList(stages)
         self.flatten = FlattenPixels()
         size = channels * height * breadth
         self.norm_in = nn.LayerNorm(size) if layer_norm else nn.Identity()
@@ -82,7 +88,10 @@ class Impala(nn.Module):
         self.norm_out = nn.LayerNorm(FEATURES) if layer_norm else nn.Identity()
 
     def forward(self, pictures: Tensor) -> Tensor:
-        flat = self.norm_in(self.flatten(relu(self.stages(pictures), inplace=True)))
+        active = pictures
+        for stage in self.stages:
+            pictures, active = stage(pictures)
+        flat = self.norm_in(self.flatten(active))
         return relu(self.norm_out(self.linear(flat)))
 
 

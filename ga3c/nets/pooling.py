@@ -18,18 +18,14 @@ except ImportError:  # Triton comes with torch for CUDA only
 
 
 class MaxPool(nn.Module):
-    """max_pool2d(pictures) + bias: [N, C, H, W] and [C] to [N, C, H / 2, W / 2], rounded up.
+    """max_pool2d: [N, C, H, W] to [N, C, H / 2, W / 2], rounded up."""
 
-    The bias is that of the convolution before. Adding it after the maximum gives the same numbers, over a quarter of
-    the pixels."""
-
-    def forward(self, pictures: Tensor, bias: Tensor) -> Tensor:
+    def forward(self, pictures: Tensor) -> Tensor:
         adjacent = pictures.is_contiguous(memory_format=torch.channels_last)
         if kernels is not None and pictures.is_cuda and adjacent and not torch.compiler.is_compiling():
             pooled: Tensor = _Pool.apply(pictures)  # type: ignore[no-untyped-call]
-        else:
-            pooled = max_pool2d(pictures, 3, stride=2, padding=1)
-        return pooled + bias.to(pooled.dtype)[:, None, None]
+            return pooled
+        return max_pool2d(pictures, 3, stride=2, padding=1)
 
 
 class _Pool(torch.autograd.Function):

@@ -9,7 +9,6 @@ from ga3c.config import NetConfig
 from ga3c.envs.spec import EnvSpec
 from ga3c.errors import UserError
 from ga3c.nets import build
-from ga3c.nets.pooling import MaxPool
 
 
 def picture(height: int = 84, width: int = 84, channels: int = 4) -> EnvSpec:
@@ -106,30 +105,3 @@ def test_impala_starts_with_features_of_the_size_of_others() -> None:
         with torch.no_grad():
             sizes.append(network.torso(network.unpack(pixels)).square().mean().sqrt().item())
     assert 0.3 < sizes[1] / sizes[0] < 4.0, sizes
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", [(5, 16, 84, 84), (3, 32, 21, 21), (2, 8, 11, 10)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_pooling_on_a_gpu_is_torchs(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Values, winners of ties included, and gradients."""
-    torch.manual_seed(0)
-    numbers = torch.randint(-8, 8, shape).to("cuda", dtype).contiguous(memory_format=torch.channels_last)
-    bias = torch.randn(shape[1], device="cuda", dtype=dtype)
-    results = []
-    for pool in (MaxPool(), lambda x, b: nn.functional.max_pool2d(x, 3, 2, 1) + b[:, None, None]):
-        x, b = numbers.clone().requires_grad_(), bias.clone().requires_grad_()
-        pooled = pool(x, b)
-        gradient = torch.linspace(-1.0, 1.0, pooled.numel(), device="cuda").to(dtype).view_as(pooled)
-        results.append((pooled, *torch.autograd.grad(pooled, (x, b), gradient)))
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=0.02 if dtype == torch.bfloat16 else 1e-5, rtol=1e-2)
-
-
-@pytest.mark.gpu
-def test_pooling_on_a_gpu_keeps_what_is_not_a_number() -> None:
-    numbers = torch.zeros(1, 8, 9, 9, device="cuda").contiguous(memory_format=torch.channels_last)
-    numbers[0, 3, 4, 4] = float("nan")
-    pooled = MaxPool()(numbers, torch.zeros(8, device="cuda"))
-    assert pooled.isnan().any()
-    assert not pooled[0, 0].isnan().any()
