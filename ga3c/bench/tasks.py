@@ -1,5 +1,5 @@
-"""Classic tasks with observations of vectors: what the preset learns on each, over several seeds, beside
-Stable-Baselines3's A2C and PPO with their default settings at the same steps and at the same time."""
+"""What the default preset learns on tasks of all spaces, over several seeds, beside Stable-Baselines3's A2C and PPO at
+the same steps and at the same time."""
 
 import functools
 import json
@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, get_args
 
-import gymnasium
 import tyro
 from rich.console import Console
 
 from ga3c import files, machine
-from ga3c.bench import arguments, baselines, cells, classic_picture, output, record, report, training
-from ga3c.bench.baselines import BaselineName, BaselineTask
+from ga3c.bench import arguments, baselines, cells, output, record, report, task_sets, tasks_picture, training
+from ga3c.bench.baselines import BaselineName, BaselineTask, Moment
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.report import Ending
+from ga3c.bench.task_sets import Task
 from ga3c.bench.training import Budget, ignore_left
 from ga3c.config import Config
-from ga3c.errors import RunFailed, UserError
+from ga3c.errors import RunFailed
 from ga3c.flags import parsing
 from ga3c.metrics.text import number
 from ga3c.run import evaluate, settings
@@ -28,68 +28,52 @@ from ga3c.run import evaluate, settings
 _EVALUATION_SEED = 1000
 
 
-class ClassicTask(NamedTuple):
-    """An environment, how long it is trained, the score that counts as learned, and the episodes of an evaluation."""
-
-    env_id: str
-    steps: int
-    wanted: float
-    episodes: int = 100
-
-
-_TAXI = "Taxi-v3" if "Taxi-v3" in gymnasium.registry else "Taxi-v4"
-"""Gymnasium 1.4 has only the second."""
-TASKS = (
-    ClassicTask("CartPole-v1", 100_000, 475.0),  # Gymnasium's own threshold
-    ClassicTask("Acrobot-v1", 200_000, -100.0),  # Gymnasium's own threshold
-    ClassicTask("LunarLander-v3", 300_000, 100.0),  # Gymnasium's own threshold is 200, which takes longer
-    ClassicTask(_TAXI, 500_000, 0.0),
-    # Gymnasium's own threshold; the best policy has 0.74, and scores are 0 or 1: the mean of 100 would be off by 0.04.
-    ClassicTask("FrozenLake-v1", 500_000, 0.7, 1000),
-)
 OURS = "ga3c"
 
 
 @dataclass(frozen=True)
-class ClassicArguments:
-    """Train the preset for vectors on classic tasks and evaluate each run. Where Stable-Baselines3 is installed, do the
+class TasksArguments:
+    """Train the default preset on Gymnasium's tasks and evaluate each run. Where Stable-Baselines3 is installed, do the
     same with its A2C and PPO: at the same steps, and at the time that our run of the same seed took.
 
     Each run has a folder below --out. Run the same command again to continue after a stop."""
 
-    tasks: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV [ENV ...]")] = tuple(task.env_id for task in TASKS)
-    """The tasks, by their Gymnasium ids."""
+    tasks: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = ("classic",)
+    """The tasks: classic (vectors with discrete actions), spaces (one or two for each kind of observation and action;
+    they need gymnasium[box2d,mujoco] and minigrid), or single tasks of both by name."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (1, 2, 3)
     """A run with each."""
-    baselines: Annotated[tuple[BaselineName, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = get_args(BaselineName)
-    """What to compare with: a2c, ppo. Without Stable-Baselines3 there is no comparison."""
+    baselines: Annotated[tuple[BaselineName, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = ("a2c", "ppo")
+    """What to compare with: a2c and ppo with the library's settings, ppo-zoo with those of the RL Baselines3 Zoo.
+    There is no comparison without Stable-Baselines3."""
+    moments: Annotated[tuple[Moment, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = get_args(Moment)
+    """When the others are evaluated: steps (after as many as ours), seconds (after as many as ours)."""
     steps: int = 0
-    """Agent steps of each run (0: each task's own)."""
+    """Agent steps of each run (0: each task's own limit)."""
     episodes: int = 0
-    """Episodes of an evaluation (0: 100, and 1000 for FrozenLake, where an episode pays 1 or nothing)."""
+    """Episodes of an evaluation (0: each task's own)."""
     plot: bool = True
     """Draw the picture (needs matplotlib)."""
     json: bool = False
     """Print one JSON object and nothing else."""
-    out: Annotated[Path, output.flag("classic")] = field(default_factory=output.fresh("classic"))
+    out: Annotated[Path, output.flag("tasks")] = field(default_factory=output.fresh("tasks"))
     """The folder for the runs, the table and the picture."""
 
     def __post_init__(self) -> None:
-        arguments.check_given(self, "tasks", "seeds")
+        arguments.check_given(self, "tasks", "seeds", "moments")
         arguments.check_range("--episodes", self.episodes, 0)
         arguments.check_range("--steps", self.steps, 0)
 
-    def chosen(self) -> list[ClassicTask]:
+    def chosen(self) -> list[Task]:
         """The tasks with the steps and episodes of this command."""
-        known = {task.env_id: task for task in TASKS}
-        if odd := [name for name in self.tasks if name not in known]:
-            raise UserError(f"--tasks names {odd[0]}, but must be of {', '.join(known)}.")
-        given = {name: value for name in ("steps", "episodes") if (value := getattr(self, name))}
-        return [known[name]._replace(**given) for name in self.tasks]
+        tasks = task_sets.chosen(self.tasks)
+        if self.steps:
+            tasks = [task._replace(steps=self.steps, minutes=0.0) for task in tasks]
+        return [task._replace(episodes=self.episodes) for task in tasks] if self.episodes else tasks
 
 
 def main(words: Sequence[str]) -> None:
-    args = parsing.read(ClassicArguments, words, "ga3c bench classic")
+    args = parsing.read(TasksArguments, words, "ga3c bench tasks")
     report.check(args.out, args.plot)
     files.check_folder(args.out)
     tasks, ending = args.chosen(), Ending()
@@ -99,12 +83,12 @@ def main(words: Sequence[str]) -> None:
             bar.say("Stable-Baselines3 is not installed: ours alone. `pip install stable-baselines3` adds it.")
         for task in tasks:
             for seed in args.seeds:
-                bar.begin(f"{task.env_id}, seed {seed}")
+                bar.begin(f"{task.name}, seed {seed}")
                 try:
                     _train_all(args, task, seed, others, bar)
                 except RunFailed as error:
-                    ending.failed[f"{task.env_id}, seed {seed}"] = str(error).strip().splitlines()[0]
-                    bar.say(f"{task.env_id}, seed {seed}: {error}")
+                    ending.failed[f"{task.name}, seed {seed}"] = str(error).strip().splitlines()[0]
+                    bar.say(f"{task.name}, seed {seed}: {error}")
     result: dict[str, Any] = {
         "tasks": [task._asdict() for task in tasks],
         "seeds": list(args.seeds),
@@ -114,38 +98,38 @@ def main(words: Sequence[str]) -> None:
         "machine": machine.describe(),
         "date": record.date(),
     }
-    record.write_csv(args.out / "classic.csv", _COLUMNS, result["runs"])
+    record.write_csv(args.out / "tasks.csv", _COLUMNS, result["runs"])
     episodes = functools.partial(_episodes_file, args.out)
-    draw = (lambda drawn, path: classic_picture.plot(drawn, path, episodes)) if args.plot else None
-    report.publish("classic", result, show, out=args.out, as_json=args.json, plot=draw)
+    draw = (lambda drawn, path: tasks_picture.plot(drawn, path, episodes)) if args.plot else None
+    report.publish("tasks", result, show, out=args.out, as_json=args.json, plot=draw)
     ending.conclude()
 
 
 # -- what is trained --------------------------------------------------------------------------------------------------
 
 
-def configured(task: ClassicTask, seed: int) -> Config:
-    """The settings of `ga3c train ENV --steps N --seed N`."""
-    return settings.resolve(task.env_id, "fast", {"steps": task.steps, "seed": seed, "log": "csv"})
+def configured(task: Task, seed: int) -> Config:
+    """The settings of `ga3c train ENV --seed N` with the task's limit."""
+    limits = {name: value for name in ("steps", "minutes") if (value := getattr(task, name))}
+    return settings.resolve(task.env_id, "fast", {"seed": seed, "log": "csv", **limits}, env_args=task.env_args)
 
 
-def _folder(out: Path, env_id: str, seed: int, trainer: str) -> Path:
-    return out / f"{env_id}-{trainer}-{seed}"
+def _folder(out: Path, name: str, seed: int, trainer: str) -> Path:
+    return out / f"{name.replace(', ', '-').replace(' ', '-')}-{trainer}-{seed}"
 
 
-def _train_all(
-    args: ClassicArguments, task: ClassicTask, seed: int, others: Sequence[BaselineName], bar: PhaseBar
-) -> None:
+def _train_all(args: TasksArguments, task: Task, seed: int, others: Sequence[BaselineName], bar: PhaseBar) -> None:
     """Ours first: the others train for as long."""
-    folder = _folder(args.out, task.env_id, seed, OURS)
+    folder = _folder(args.out, task.name, seed, OURS)
     if _read(folder) is None:
         training.train(configured(task, seed), folder, Budget(0.0), ignore_left)
         found = evaluate.evaluate(folder, task.episodes, device="cpu", seed=_EVALUATION_SEED)
         record.write_json(_file(folder), found.as_dict())
-        bar.say(f"{task.env_id}, seed {seed}: {number(found.mean)} after {task.steps:,} steps")
-    todo = [name for name in others if _read(_folder(args.out, task.env_id, seed, name)) is None]
-    bar.rename(f"{task.env_id}, seed {seed}: {' and '.join(todo)}")
-    seconds = _seconds(folder)
+        bar.say(f"{task.name}, seed {seed}: {number(found.mean)} after {found.steps:,} steps")
+    todo = [name for name in others if _read(_folder(args.out, task.name, seed, name)) is None]
+    bar.rename(f"{task.name}, seed {seed}: {' and '.join(todo)}")
+    done = training.counters(folder)
+    assert done is not None
     # Each uses one core, so they train side by side as far as there are cores.
     with ThreadPoolExecutor(max(1, machine.num_cores())) as pool:
         trained = [
@@ -155,11 +139,13 @@ def _train_all(
                     algorithm=name,
                     env_id=task.env_id,
                     seed=seed,
-                    steps=task.steps,
-                    seconds=seconds,
+                    steps=done.steps,
+                    seconds=done.seconds,
                     episodes=task.episodes,
                     evaluation_seed=_EVALUATION_SEED,
-                    out=str(_file(_folder(args.out, task.env_id, seed, name))),
+                    out=str(_file(_folder(args.out, task.name, seed, name))),
+                    moments=args.moments,
+                    env_args=task.env_args,
                 ),
             )
             for name in todo
@@ -174,12 +160,10 @@ def _seconds(folder: Path) -> float:
     return done.seconds if done else 0.0
 
 
-def _found(
-    args: ClassicArguments, task: ClassicTask, seed: int, others: Sequence[BaselineName]
-) -> Iterator[dict[str, Any]]:
+def _found(args: TasksArguments, task: Task, seed: int, others: Sequence[BaselineName]) -> Iterator[dict[str, Any]]:
     """A row for each evaluation that is on file."""
-    about = {"task": task.env_id, "seed": seed}
-    folder = _folder(args.out, task.env_id, seed, OURS)
+    about = {"task": task.name, "seed": seed}
+    folder = _folder(args.out, task.name, seed, OURS)
     if ours := _read(folder):
         seconds = _seconds(folder)
         yield about | {
@@ -190,17 +174,17 @@ def _found(
             "score": ours["mean"],
         }
     for name in others:
-        found = _read(_folder(args.out, task.env_id, seed, name)) or {}
+        found = _read(_folder(args.out, task.name, seed, name)) or {}
         for at in ("steps", "seconds"):
             if moment := found.get(f"at_{at}"):
                 measured = {"steps": moment["steps"], "seconds": moment["seconds"], "score": moment["mean"]}
                 yield about | {"trainer": name, "at": at} | measured
 
 
-def _version(args: ClassicArguments, tasks: Sequence[ClassicTask], others: Sequence[BaselineName]) -> str | None:
+def _version(args: TasksArguments, tasks: Sequence[Task], others: Sequence[BaselineName]) -> str | None:
     """The version of Stable-Baselines3 behind the results."""
     found = (
-        _read(_folder(args.out, task.env_id, seed, name)) for task in tasks for seed in args.seeds for name in others
+        _read(_folder(args.out, task.name, seed, name)) for task in tasks for seed in args.seeds for name in others
     )
     return next((one["version"] for one in found if one), None)
 
@@ -210,9 +194,9 @@ def _file(folder: Path) -> Path:
     return folder / "evaluation.json"
 
 
-def _episodes_file(out: Path, env_id: str, seed: int, trainer: str) -> Path:
+def _episodes_file(out: Path, task: str, seed: int, trainer: str) -> Path:
     """Where the training episodes of a run are: other trainers have them beside the evaluation."""
-    folder = _folder(out, env_id, seed, trainer)
+    folder = _folder(out, task, seed, trainer)
     return folder / "episodes.csv" if trainer == OURS else _file(folder).with_suffix(".csv")
 
 
@@ -230,21 +214,21 @@ _COLUMNS = ("task", "trainer", "seed", "at", "steps", "seconds", "score")
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    title = f"[bold]Classic tasks[/bold]: mean scores of {len(result['seeds'])} seeds, with the least and the greatest"
+    title = f"[bold]Tasks[/bold]: mean scores of {len(result['seeds'])} seeds, with the least and the greatest"
     report.head(console, title, result["machine"])
-    others = [name for name in get_args(BaselineName) if any(run["trainer"] == name for run in result["runs"])]
-    columns = [(name, at) for at in ("steps", "seconds") for name in others]
-    titles = [name.upper() if at == "steps" else f"{name.upper()}, our time" for name, at in columns]
-    table = report.table("task", "steps", "wanted", "ours", "seconds", *titles)
+    measured = {(run["trainer"], run["at"]) for run in result["runs"]}
+    columns = [(name, at) for at in get_args(Moment) for name in get_args(BaselineName) if (name, at) in measured]
+    titles = [name if at == "steps" else f"{name}, our time" for name, at in columns]
+    table = report.table("task", "wanted", "ours", "steps", "seconds", *titles)
     for task in result["tasks"]:
-        ours = _runs(result, task["env_id"], OURS, "steps")
+        ours = _runs(result, task["name"], OURS, "steps")
         table.add_row(
-            task["env_id"],
-            f"{task['steps']:,}",
+            task["name"],
             number(task["wanted"]),
             _cell([run["score"] for run in ours]),
+            number(cells.mean([run["steps"] for run in ours])),
             number(cells.mean([run["seconds"] for run in ours])),
-            *(_cell([run["score"] for run in _runs(result, task["env_id"], *column)]) for column in columns),
+            *(_cell([run["score"] for run in _runs(result, task["name"], *column)]) for column in columns),
         )
     console.print(table)
     report.note(

@@ -1,4 +1,4 @@
-"""The picture of `ga3c bench classic`: scores of training over steps and over time."""
+"""The picture of `ga3c bench tasks`: scores of training over steps and over time."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from ga3c.view.curves import Numbers
 
 _POINTS = 50
 """Points of a curve: each is the mean of the episodes that ended in a part of the run."""
-_TRAINERS = {"ga3c": "ours", "a2c": "SB3 A2C", "ppo": "SB3 PPO"}
+_TRAINERS = {"ga3c": "ours", "a2c": "SB3 A2C", "ppo": "SB3 PPO", "ppo-zoo": "SB3 PPO, zoo"}
 
 EpisodesFile = Callable[[str, int, str], Path]
-"""The file with the training episodes of an environment, a seed and a trainer."""
+"""The file with the training episodes of a task, a seed and a trainer."""
 
 
 def plot(result: dict[str, Any], path: Path, episodes: EpisodesFile) -> None:
@@ -29,7 +29,7 @@ def plot(result: dict[str, Any], path: Path, episodes: EpisodesFile) -> None:
         for row, against in enumerate(("steps", "seconds")):
             chart = charts[row][column]
             for colour, (trainer, label) in zip(picture.COLOURS, _TRAINERS.items(), strict=False):
-                files = [episodes(task["env_id"], seed, trainer) for seed in result["seeds"]]
+                files = [episodes(task["name"], seed, trainer) for seed in result["seeds"]]
                 drawn = [points for file in files if (points := _points(file, against))]
                 if drawn:
                     x, low, middle, high = _band(drawn)
@@ -38,11 +38,11 @@ def plot(result: dict[str, Any], path: Path, episodes: EpisodesFile) -> None:
             chart.axhline(task["wanted"], color="grey", linewidth=0.8, linestyle=":")
             chart.set_xlabel(against)
             picture.tidy(chart)
-        charts[0][column].set_title(task["env_id"], fontsize="small")
+        charts[0][column].set_title(task["name"], fontsize="small")
     charts[0][0].legend(fontsize="x-small", frameon=False)
     for row in charts:
         row[0].set_ylabel("score of training")
-    picture.head(figure, "Classic tasks: mean, lowest and highest seed", machine.summary(result["machine"]))
+    picture.head(figure, "Tasks: mean, lowest and highest seed", machine.summary(result["machine"]))
     picture.save(figure, path)
 
 
