@@ -16,11 +16,20 @@ REAL = ActionSpec.box(-np.ones(3, np.float32), np.ones(3, np.float32))
 
 
 def test_continuous_actions_on_vectors_have_settings_of_their_own() -> None:
-    discrete, real = (presets.base("fast", vector_spec(4, action=action), False) for action in (CHOICE, REAL))
+    specs = (vector_spec(4, action=action, time_limit=200) for action in (CHOICE, REAL))
+    discrete, real = (presets.base("fast", spec, False) for spec in specs)
     assert (discrete.net.normalise_observations, real.net.normalise_observations) == (False, True)
     assert (discrete.learn.entropy_weight, real.learn.entropy_weight) == (0.01, 0.0)
     assert settings.preset_config("Pendulum-v1", "fast", "cpu") == dataclasses.replace(real, env_id="Pendulum-v1")
     assert settings.preset_config("CartPole-v1", "fast", "cpu") == dataclasses.replace(discrete, env_id="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("limit", "discount"), [(None, 0.99), (20, 0.9), (50, 0.9), (200, 0.975), (1000, 0.995), (100_000, 0.999)]
+)
+def test_returns_of_continuous_control_reach_over_a_fifth_of_the_time_limit(limit: int | None, discount: float) -> None:
+    config = presets.base("fast", vector_spec(4, action=REAL, time_limit=limit), False)
+    assert config.learn.discount == pytest.approx(discount)
 
 
 def test_updates_on_continuous_actions_have_as_many_steps_as_on_others_and_draw_from_as_many() -> None:

@@ -16,7 +16,7 @@ _SPACES = ("observation_space", "action_space")
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """The spaces of an environment, without the environment."""
+    """The spaces of an environment and its time limit, without the environment."""
 
     observation_space: spaces.Space[Any]
     """Of the kinds that Gymnasium has for fixed numbers of values, and texts, which are left out."""
@@ -25,6 +25,8 @@ class Description:
     """Pictures per second."""
     masked: bool = False
     """Whether `info` has action masks."""
+    time_limit: int | None = None
+    """Steps after which an episode is cut off, where that is known."""
     notes: tuple[str, ...] = ()
     """What seems doubtful about it: sentences for people."""
 

@@ -46,8 +46,14 @@ def described(env_id: str, env: gymnasium.Env[Any, Any]) -> Description:
         observation_space=observations,
         action_space=actions,
         frame_rate=float((env.metadata or {}).get("render_fps") or DEFAULT_FPS),
+        time_limit=_time_limit(env),
         notes=notes,
     )
+
+
+def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: Mapping[str, Any]) -> EnvSpec:
@@ -64,6 +70,7 @@ def spec_of(env_id: str, description: Description, config: EnvConfig, env_args: 
         action=dataclasses.replace(action, masked=masked),
         frames_per_step=1,
         frame_rate=description.frame_rate,
+        time_limit=description.time_limit,
         notes=description.notes,
     )
 

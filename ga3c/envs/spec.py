@@ -135,6 +135,8 @@ class EnvSpec:
     """Emulator frames behind one agent step (the frame skip); 1 outside Atari."""
     frame_rate: float
     """Pictures per second at the game's own speed."""
+    time_limit: int | None = None
+    """Steps after which an episode is cut off, where that is known."""
     screen: tuple[int, ...] | None = None
     """Height and width of raw screens, where agents send those and the device makes frames of them."""
     notes: tuple[str, ...] = ()

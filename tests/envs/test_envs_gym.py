@@ -79,6 +79,7 @@ def test_a_vector() -> None:
     assert (spec.source, spec.frame_shape, spec.frame_dtype) == ("gym", (4,), "float32")
     assert (spec.observation_shape, spec.stack, spec.action.num) == ((4,), 1, 2)
     assert (spec.frames_per_step, spec.raw_screens, spec.is_picture, spec.frame_rate) == (1, False, False, 50.0)
+    assert spec.time_limit == 500
     env, out = envs.make("CartPole-v1", CONFIG, False, seed=3), np.zeros(4, np.float32)
     theirs = gymnasium.make("CartPole-v1")
     env.reset(out)

@@ -135,7 +135,7 @@ def test_an_environment_is_described_without_its_module_being_imported_here(modu
     for env_id in ("examined_env:Good", "examined_env:ExaminedGood-v0"):
         spec = envs.describe(env_id, CONFIG, raw_screens=False)
         assert (spec.id, spec.source, spec.frame_shape, spec.frame_rate) == (env_id, "gym", (3,), 7.0)
-        assert (spec.action, spec.notes) == (ActionSpec.discrete(2, start=5), ())
+        assert (spec.action, spec.notes, spec.time_limit) == (ActionSpec.discrete(2, start=5), (), None)
     assert "examined_env" not in sys.modules
     assert not envs.is_atari("examined_env:Good")
 

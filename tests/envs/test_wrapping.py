@@ -102,6 +102,11 @@ def test_wrappers_of_this_process_are_sent_to_others() -> None:
     assert env.step(0)[1] == 6.0
 
 
+def test_a_wrapper_s_time_limit_is_known() -> None:
+    config = EnvConfig(wrap=(LIMIT,))
+    assert envs.describe("CartPole-v1", config, raw_screens=False).time_limit == 5
+
+
 def test_wrappers_are_given_again_to_a_run_that_has_them() -> None:
     def same(env: Any) -> Any:
         return env
