@@ -111,7 +111,7 @@ class AgentWatch:
             f"Agent {failure.kind} {failure.worker} {self._cause(failure)}; it is restarted {soon} (failure {count})."
         )
         self._tell(
-            "restart", text, worker=failure.worker, incarnation=failure.incarnation, reason=_reason(failure),
+            "restart", text, worker=failure.worker, incarnation=failure.incarnation, reason=failure.reason,
             exit_code=failure.exit_code, output=failure.last_words, stack=failure.hang.stack if failure.hang else "",
             delay=delay,
         )  # fmt: skip
@@ -122,13 +122,13 @@ class AgentWatch:
 
     def _cause(self, failure: Failure) -> str:
         if failure.hang is None:
-            return f"ended with {_reason(failure)}"
+            return f"ended with {failure.reason}"
         limit = "" if failure.started else " while it started"
         return f"made no step for {failure.hang.seconds:.0f} s{limit} and was killed, {_place(failure.hang)}"
 
     def _give_up(self, failure: Failure, count: int) -> RunFailed:
         plural = "processes" if failure.kind == "process" else "threads"
-        reason = f"hung {_place(failure.hang)}" if failure.hang else _reason(failure)
+        reason = f"hung {_place(failure.hang)}" if failure.hang else failure.reason
         last_words = f"\n{_last_words(failure)}" if _last_words(failure) else ""
         return RunFailed(
             f"Agent {plural} failed {count} times, more than --restarts {self._allowed} allows within ten minutes; "
@@ -156,12 +156,6 @@ class AgentWatch:
                 self._chatty.add(worker)
                 text = f"Agent process {worker} prints so much that its log is cut; its beginning and its end are kept."
                 self._tell("warning", text, worker=worker)
-
-
-def _reason(failure: Failure) -> str:
-    if failure.hang is not None:
-        return "hung"
-    return f"signal {-failure.exit_code}" if failure.exit_code < 0 else f"exit code {failure.exit_code}"
 
 
 def _last_words(failure: Failure) -> str:
