@@ -14,7 +14,7 @@ from ga3c.agents.agent import Agent
 from ga3c.agents.performer import Performer
 from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
-from ga3c.agents.tasks import Task
+from ga3c.agents.tasks import Task, ended_by_sentences
 from ga3c.config import EnvConfig
 from ga3c.envs import own
 from ga3c.envs.seeding import environment_seed, evaluation_seed
@@ -139,7 +139,7 @@ def main() -> None:
     die_with_parent(task.server_pid)
     answer_with_stack(task.stack_fd)
     # If the server is dead, the first request meets a broken pipe: no traceback for that.
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError), ended_by_sentences():
         run(task)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ga3c.agents import stacks
 from ga3c.agents.processes import Failure, Hang
+from ga3c.agents.tasks import DIVERGED
 from ga3c.config import EngineConfig
-from ga3c.errors import RunFailed
+from ga3c.errors import Diverged, RunFailed
 from ga3c.run.system import System
 
 WINDOW_SECONDS = 600.0
@@ -101,6 +102,8 @@ class AgentWatch:
         while self._failures[0][0] < now - WINDOW_SECONDS:
             self._failures.popleft()
         count = len(self._failures)
+        if failure.exit_code == DIVERGED:
+            return Diverged(failure.last_words.splitlines()[-1])
         if count > self._allowed:
             return self._give_up(failure, count)
         recent = [worker for at, worker in self._failures if at > now - _DELAY_WINDOW_SECONDS]
@@ -129,10 +132,9 @@ class AgentWatch:
     def _give_up(self, failure: Failure, count: int) -> RunFailed:
         plural = "processes" if failure.kind == "process" else "threads"
         reason = f"hung {_place(failure.hang)}" if failure.hang else failure.reason
-        last_words = f"\n{_last_words(failure)}" if _last_words(failure) else ""
         return RunFailed(
             f"Agent {plural} failed {count} times, more than --restarts {self._allowed} allows within ten minutes; "
-            f"the last was {failure.kind} {failure.worker} ({reason}, log in {failure.log}).{last_words}"
+            f"the last was {failure.kind} {failure.worker} ({reason}, log in {failure.log}){_quoted(failure)}"
         )
 
     # -- silence ------------------------------------------------------------------------------------------------------
@@ -162,6 +164,14 @@ def _last_words(failure: Failure) -> str:
     """What its log ends with, or where it hung."""
     calls = stacks.innermost(failure.hang.stack) if failure.hang else []
     return "It hung here, innermost call first:\n  " + "\n  ".join(calls) if calls else failure.last_words
+
+
+def _quoted(failure: Failure) -> str:
+    """Its last words after a sentence: one line goes on with it."""
+    words = _last_words(failure)
+    if not words:
+        return "."
+    return f".\n{words}" if "\n" in words else f": {words}"
 
 
 def _place(hang: Hang) -> str:
