@@ -124,6 +124,13 @@ class Prints(Sound):
         return super().step(action)
 
 
+class Greets(Sound):
+    """It prints while it is made, and is sound."""
+
+    def __init__(self) -> None:
+        print("hello")
+
+
 class LeaksFiles(Sound):
     opened: ClassVar[list[Any]] = []
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from ga3c.agents.processes import Failure, Hang
+from ga3c.agents.tasks import DIVERGED
+from ga3c.errors import Diverged, Ga3cError
 
 
 class LearnerThread:
@@ -20,6 +22,7 @@ class LearnerThread:
         self._learn = learn
         self._log = log
         self._last_words = ""
+        self._exit_code = 0
         # A daemon, because a thread whose environment hangs cannot be killed and must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -28,10 +31,10 @@ class LearnerThread:
 
     def exit_code(self) -> int | None:
         """None while it runs."""
-        return None if self._thread.is_alive() else int(bool(self._last_words))
+        return None if self._thread.is_alive() else self._exit_code
 
     def failure(self, worker: int) -> Failure:
-        return Failure(worker, 1, self._log, self._last_words, kind="thread")
+        return Failure(worker, self._exit_code, self._log, self._last_words, kind="thread")
 
     def end(self, deadline: float) -> None:
         """Waits for its end until `deadline` (`time.monotonic`)."""
@@ -59,7 +62,8 @@ class LearnerThread:
     def _run(self) -> None:
         try:
             self._learn()
-        except Exception:
-            self._last_words = traceback.format_exc().strip()
+        except Exception as error:
+            self._last_words = error.command_text if isinstance(error, Ga3cError) else traceback.format_exc().strip()
+            self._exit_code = DIVERGED if isinstance(error, Diverged) else 1
             with open(self._log, "a", encoding="utf-8") as log:
                 log.write(self._last_words + "\n")

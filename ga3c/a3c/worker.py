@@ -14,7 +14,7 @@ from ga3c.a3c.shared import Board, SharedModel
 from ga3c.agents.agent import Agent
 from ga3c.agents.slots import SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
-from ga3c.agents.tasks import Task
+from ga3c.agents.tasks import Task, ended_by_sentences
 from ga3c.agents.worker import die_with_parent
 from ga3c.config import Config
 from ga3c.engine import device
@@ -88,7 +88,7 @@ def main() -> None:
     board = Board(map_memory(task.board_fd), engine.agents)
     memory = ipc.attach(task.gpu_handle, where) if task.gpu_handle else board.model
     # If the server is dead, a report meets a broken pipe: no traceback for that.
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError), ended_by_sentences():
         run(task, slots, board, memory, lambda reports: send(task.report_fd, reports))
     os._exit(0)  # an orderly end of torch takes longer than the server waits
 

@@ -42,15 +42,17 @@ class AgentPool(Supervisor[AgentProcess]):
         log_folder: Path,
         traced: bool = False,
         account: bool = False,
+        episodes: int = 0,
     ) -> None:
         """`max_agents` limits one prediction. With `traced`, processes record spans; with `account`, they measure how
-        long their steps and waits take."""
+        long their steps and waits take. With `episodes`, agents play an evaluation of so many (`Performer`)."""
         super().__init__(log_folder)
         self.spec = spec
         self.groups = arrange(agents, workers)
         self._agents = agents
         self._env = env
         self._seed = seed
+        self._episodes = episodes
         largest = max(group.size for group in self.groups)
         self.max_agents = max(largest, min(max_agents, agents))
         self._account = account
@@ -148,7 +150,8 @@ class AgentPool(Supervisor[AgentProcess]):
             env_pickle=own.pickled(self.spec.id, *wrapping.factory_ids(self._env.wrap)),
             raw_screens=self.spec.raw_screens, masked=self.spec.action.masked, slots=self._plan,
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
-            account=self._account, memory_fd=self._memory.fd, request_fd=self.queue.write_fd, reply_fd=child_fd,
+            episodes=self._episodes, account=self._account, memory_fd=self._memory.fd,
+            request_fd=self.queue.write_fd, reply_fd=child_fd,
         )  # fmt: skip
         log, mark = log_path(self._log_folder, number), self._mark(number, incarnation)
         process = AgentProcess(task, log, mark, reply_fd)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import select
 import sys
 import termios
 import threading
@@ -82,6 +83,12 @@ class PredictionQueue:
                     self._taken[number] = True
                     taken.append(Request(self._groups[number], incarnation))
             return None if self._closed else taken
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long, at most, until `take` has something to return; returns whether it has."""
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000.0))
 
     def waiting(self) -> int:
         """About how many agents wait in the queue: the number of requests times the mean size of a group."""

@@ -49,6 +49,13 @@ class Failure:
     hang: Hang | None = None
     """Why it was killed, if the server did that."""
 
+    @property
+    def reason(self) -> str:
+        """Why it ended, in two words."""
+        if self.hang is not None:
+            return "hung"
+        return f"signal {-self.exit_code}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+
 
 class ChildProcess:
     """One process, from its start to its end.

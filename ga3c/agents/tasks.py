@@ -5,8 +5,15 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+
+from ga3c.errors import Diverged, Ga3cError
+
+DIVERGED = 93
+"""The exit code of a child whose policy is no longer finite, for which another life would be no better. Environments
+that end their process do so with other codes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,17 @@ class Task(ABC):
     def read(cls) -> Self:
         """The task of this process."""
         return cls.from_json(sys.stdin.read())
+
+
+@contextmanager
+def ended_by_sentences() -> Iterator[None]:
+    """Ends the process by the sentence of an error that is meant for people, such as for a value that its environment
+    gave. Other errors have tracebacks."""
+    try:
+        yield
+    except Ga3cError as error:
+        print(error.command_text, file=sys.stderr)
+        sys.exit(DIVERGED if isinstance(error, Diverged) else 1)
 
 
 def _restored(kind: Any, value: Any) -> Any:

@@ -11,12 +11,13 @@ from typing import Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
+from ga3c.agents.performer import Performer
 from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
-from ga3c.agents.tasks import Task
+from ga3c.agents.tasks import Task, ended_by_sentences
 from ga3c.config import EnvConfig
 from ga3c.envs import own
-from ga3c.envs.seeding import environment_seed
+from ga3c.envs.seeding import environment_seed, evaluation_seed
 from ga3c.metrics.account import AgentTimes, quick
 
 
@@ -37,6 +38,8 @@ class AgentTask(Task):
     incarnation: int
     groups: tuple[Group, ...]
     seed: int
+    episodes: int
+    """How many whole episodes all agents play together, in games of an evaluation; 0: without end, to train."""
     account: bool
     """Whether it measures how long its steps and waits take."""
     memory_fd: int
@@ -109,10 +112,13 @@ def run(task: AgentTask) -> None:
             agent.close()
 
 
-def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent:
-    seed = environment_seed(task.seed, index, task.incarnation)
+def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent | Performer:
+    evaluates = task.episodes > 0
+    seed = evaluation_seed(task.seed, index) if evaluates else environment_seed(task.seed, index, task.incarnation)
     environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args, masked=task.masked)
     slots.progress[task.worker] += 1
+    if evaluates:
+        return Performer(environment, slots, index, task.episodes)
     return Agent(environment, slots, index, clip_rewards=task.env.clip_rewards, life_loss=task.env.life_loss)
 
 
@@ -133,7 +139,7 @@ def main() -> None:
     die_with_parent(task.server_pid)
     answer_with_stack(task.stack_fd)
     # If the server is dead, the first request meets a broken pipe: no traceback for that.
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError), ended_by_sentences():
         run(task)
 
 

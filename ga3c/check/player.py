@@ -49,6 +49,7 @@ class _Player:
         self._misfits = Misfits()
         self._observer = Observer(self._env.observation_space, self._misfits)
         self._output = output
+        output.taken()  # what is printed once, while it is made, fills no log
         self._failures: dict[tuple[Method, str], Failure] = {}
         self._info: Any = {}
         self._last: tuple[Any, Any] | None = None

@@ -96,8 +96,9 @@ class GymEnvironment:
         render: bool,
         masked: bool,
     ) -> None:
+        self._env_id = env_id
         self._env = construct(env_id, registered, env_args, config.wrap, render=render)
-        self._write = Packer(env_id, self._env.observation_space)
+        self._pack = Packer(env_id, self._env.observation_space)
         action = action_of(env_id, self._env.action_space, config)
         self._read_action = reader(action)
         self._mask_of = MaskReader(env_id, action).of if masked else None
@@ -115,7 +116,7 @@ class GymEnvironment:
         self._write(observation, out)
         # Nobody acts on the last observation of an episode, so it may have no legal action.
         mask = None if self._mask_of is None or terminated or truncated else self._mask_of(info)
-        return Transition(float(reward), bool(terminated), bool(truncated), False, mask)
+        return Transition(self._number(reward), bool(terminated), bool(truncated), False, mask)
 
     def render(self) -> list[NDArray[np.uint8]]:
         name = self._env.spec.id if self._env.spec else "The environment"
@@ -129,6 +130,18 @@ class GymEnvironment:
 
     def close(self) -> None:
         self._env.close()
+
+    def _write(self, observation: Any, out: Frame) -> None:
+        try:
+            self._pack(observation, out)
+        except ValueError as error:
+            raise UserError(f"{self._env_id}: {error}.") from error
+
+    def _number(self, reward: Any) -> float:
+        try:
+            return float(reward)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self._env_id}: the environment gave a reward of {reward!r}, not a number.") from error
 
 
 def construct(

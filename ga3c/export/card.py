@@ -108,7 +108,7 @@ ga3c export {facts.called} --format onnx
 ```python
 import ga3c
 
-policy = ga3c.load({facts.called!r})
+policy = ga3c.load({json.dumps(facts.called)})
 action, state = policy.act(observation, None)
 ```"""
 

@@ -5,7 +5,9 @@ It needs @PACKAGES@.
 """
 
 import argparse
+import contextlib
 import importlib
+import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -136,9 +138,10 @@ def formed(about: Mapping[str, Any], chosen: Iterator[int], numbers: Iterator[fl
 
 def make_environment(about: Mapping[str, Any], render: bool) -> gymnasium.Env[Any, Any]:
     """The environment as `policy.json` describes it, in its wrappers."""
+    # Their packages may register the environment.
+    factories = [getattr(importlib.import_module(one["module"]), one["name"]) for one in about["wrappers"]]
     env = make_bare(about, render)
-    for wrapper in about["wrappers"]:
-        factory = getattr(importlib.import_module(wrapper["module"]), wrapper["name"])
+    for wrapper, factory in zip(about["wrappers"], factories, strict=True):
         env = factory(env, *wrapper["positional"], **wrapper["args"])
     return env
 
@@ -169,7 +172,18 @@ def make_bare(about: Mapping[str, Any], render: bool) -> gymnasium.Env[Any, Any]
     if callable(factory):  # a class or a function instead of an id
         factory = gymnasium.envs.registration.EnvSpec(id=name, entry_point=factory)
         return gymnasium.make(factory, disable_env_checker=True, **about["args"], **mode)
+    if not module and name not in gymnasium.registry:
+        register_plugins()
     return gymnasium.make(about["id"], disable_env_checker=True, **about["args"], **mode)
+
+
+def register_plugins() -> None:
+    """Lets installed packages register their environments, as Gymnasium does only before version 1.0."""
+    for plugin in importlib.metadata.entry_points(group="gymnasium.envs"):
+        own_ids = plugin.name.startswith("__")
+        within = contextlib.nullcontext() if own_ids else gymnasium.envs.registration.namespace(plugin.name)
+        with contextlib.suppress(Exception), within:  # of other packages than the one that is needed
+            plugin.load()()
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Evaluation: plays whole episodes with a trained policy and reports their raw scores."""
 
+import contextlib
 import dataclasses
 import statistics
 import time
@@ -10,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ga3c.agents.agent import Agent
 from ga3c.agents.flags import EPISODE, FIRST
-from ga3c.agents.slots import SlotPlan, Slots
+from ga3c.agents.performer import shares
 from ga3c.engine import device as devices
 from ga3c.errors import UserError
-from ga3c.run import protocols
+from ga3c.run import players, protocols
 from ga3c.run.policy import Policy
 from ga3c.run.protocols import Protocol
 from ga3c.run.trained import ActionChoice, Trained, Which, check_request, load, torch_threads
@@ -140,26 +140,22 @@ def play(
     on_episode: Callable[[Played], None],
     on_steps: Callable[[int], None],
 ) -> tuple[Played, ...]:
-    """Plays several environments side by side. Each gets its episodes before the first step: to count episodes as they
-    end would favour short ones, which are the bad ones in most games."""
+    """Plays several environments side by side. Scores are of whole games and raw rewards, also if training clipped
+    rewards or ended episodes with a life."""
     count = min(episodes, MOST_ENVIRONMENTS)
-    plan = SlotPlan.of(trained.spec, agents=count, workers=1)
-    slots = Slots(bytearray(plan.size), plan)
-    # Scores are of whole games and raw rewards, also if training clipped rewards or ended episodes with a life.
-    agents = [Agent(trained.environment(seed, i), slots, i, clip_rewards=False, life_loss=False) for i in range(count)]
     acting, state = Policy(trained, policy, seed), None
-    numbers = [list(range(i + 1, episodes + 1, count)) for i in range(count)]
+    numbers = shares(episodes, count)
     played: list[Played] = []
     rows = np.arange(count)
     steps = told = 0
-    try:
+    with contextlib.closing(players.make(trained, seed, count, episodes)) as playing:
+        slots = playing.slots
         while len(rows):
             steps += len(rows)
             if steps >= told + _TOLD_STEPS:
                 on_steps(steps)
                 told = steps
-            for row in rows:
-                agents[row].step()
+            playing.step(rows)
             for row in rows[slots.flags[rows] & EPISODE != 0]:
                 played.append(Played(numbers[row].pop(0), float(slots.scores[row]), int(slots.lengths[row])))
                 on_episode(played[-1])
@@ -170,9 +166,6 @@ def play(
                 first = slots.flags[rows] & FIRST != 0
                 masks = None if slots.masks is None else slots.masks[rows]
                 slots.actions[rows], state = acting.act_on_frames(slots.frames[rows], state, first, masks)
-    finally:
-        for agent in agents:
-            agent.close()
     return tuple(sorted(played, key=lambda p: p.episode))
 
 

@@ -154,7 +154,8 @@ class Server:
             self._pauses.rest(_TICK_SECONDS)
             failed = None if self._stopping else watch.look()
             if failed is not None and not self._stopping:  # a signal to a whole job also ends agents, and is no failure
-                self._fail(failed, "Agent processes failed too often.")
+                diverged = isinstance(failed, Diverged)
+                self._fail(failed, "The policy diverged." if diverged else "Agent processes failed too often.")
                 break
             for command in self.commands.take():
                 self._execute(command)

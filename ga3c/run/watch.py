@@ -7,8 +7,9 @@ from typing import Any
 
 from ga3c.agents import stacks
 from ga3c.agents.processes import Failure, Hang
+from ga3c.agents.tasks import DIVERGED
 from ga3c.config import EngineConfig
-from ga3c.errors import RunFailed
+from ga3c.errors import Diverged, RunFailed
 from ga3c.run.system import System
 
 WINDOW_SECONDS = 600.0
@@ -101,6 +102,8 @@ class AgentWatch:
         while self._failures[0][0] < now - WINDOW_SECONDS:
             self._failures.popleft()
         count = len(self._failures)
+        if failure.exit_code == DIVERGED:
+            return Diverged(failure.last_words.splitlines()[-1])
         if count > self._allowed:
             return self._give_up(failure, count)
         recent = [worker for at, worker in self._failures if at > now - _DELAY_WINDOW_SECONDS]
@@ -111,7 +114,7 @@ class AgentWatch:
             f"Agent {failure.kind} {failure.worker} {self._cause(failure)}; it is restarted {soon} (failure {count})."
         )
         self._tell(
-            "restart", text, worker=failure.worker, incarnation=failure.incarnation, reason=_reason(failure),
+            "restart", text, worker=failure.worker, incarnation=failure.incarnation, reason=failure.reason,
             exit_code=failure.exit_code, output=failure.last_words, stack=failure.hang.stack if failure.hang else "",
             delay=delay,
         )  # fmt: skip
@@ -122,17 +125,16 @@ class AgentWatch:
 
     def _cause(self, failure: Failure) -> str:
         if failure.hang is None:
-            return f"ended with {_reason(failure)}"
+            return f"ended with {failure.reason}"
         limit = "" if failure.started else " while it started"
         return f"made no step for {failure.hang.seconds:.0f} s{limit} and was killed, {_place(failure.hang)}"
 
     def _give_up(self, failure: Failure, count: int) -> RunFailed:
         plural = "processes" if failure.kind == "process" else "threads"
-        reason = f"hung {_place(failure.hang)}" if failure.hang else _reason(failure)
-        last_words = f"\n{_last_words(failure)}" if _last_words(failure) else ""
+        reason = f"hung {_place(failure.hang)}" if failure.hang else failure.reason
         return RunFailed(
             f"Agent {plural} failed {count} times, more than --restarts {self._allowed} allows within ten minutes; "
-            f"the last was {failure.kind} {failure.worker} ({reason}, log in {failure.log}).{last_words}"
+            f"the last was {failure.kind} {failure.worker} ({reason}, log in {failure.log}){_quoted(failure)}"
         )
 
     # -- silence ------------------------------------------------------------------------------------------------------
@@ -158,16 +160,18 @@ class AgentWatch:
                 self._tell("warning", text, worker=worker)
 
 
-def _reason(failure: Failure) -> str:
-    if failure.hang is not None:
-        return "hung"
-    return f"signal {-failure.exit_code}" if failure.exit_code < 0 else f"exit code {failure.exit_code}"
-
-
 def _last_words(failure: Failure) -> str:
     """What its log ends with, or where it hung."""
     calls = stacks.innermost(failure.hang.stack) if failure.hang else []
     return "It hung here, innermost call first:\n  " + "\n  ".join(calls) if calls else failure.last_words
+
+
+def _quoted(failure: Failure) -> str:
+    """Its last words after a sentence: one line goes on with it."""
+    words = _last_words(failure)
+    if not words:
+        return "."
+    return f".\n{words}" if "\n" in words else f": {words}"
 
 
 def _place(hang: Hang) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import safetensors.torch
@@ -329,3 +330,20 @@ def test_an_example_wraps_the_environment() -> None:
     env = make_environment({"id": "CartPole-v1", "args": {}, "kind": "gym", "wrappers": [wrapper]}, render=False)
     env.reset(seed=1)
     assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+
+
+def test_an_example_finds_an_environment_that_a_package_registers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "oddpole.py").write_text(
+        "import gymnasium\n\n\ndef register():\n"
+        "    gymnasium.register('OddPole-v0', gymnasium.spec('CartPole-v1').entry_point)\n"
+    )
+    (tmp_path / "oddpole-1.0.dist-info").mkdir()
+    (tmp_path / "oddpole-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: oddpole\nVersion: 1.0\n")
+    (tmp_path / "oddpole-1.0.dist-info" / "entry_points.txt").write_text("[gymnasium.envs]\nodd = oddpole:register\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        make_environment({"id": "odd/OddPole-v0", "args": {}, "kind": "gym", "wrappers": []}, render=False).reset()
+    finally:
+        gymnasium.registry.pop("odd/OddPole-v0", None)

@@ -211,15 +211,20 @@ def test_a_run_saves_its_statistics_and_goes_on_with_them(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["ga3c", "a3c-cpu"])
-def test_a_run_that_is_killed_goes_on_with_the_statistics_of_its_checkpoint(tmp_path: Path, system: str) -> None:
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_a_run_that_is_killed_goes_on_with_the_statistics_of_its_checkpoint(
+    tmp_path: Path, env_id: str, system: str
+) -> None:
     folder = tmp_path / "run"
     words = ("--system", system, "--device", "cpu", "--agents", 2, "--ui", "none", "--normalise-observations")
-    with runs.started("train", "CartPole-v1", *words, "--checkpoint-seconds", 1, "--out", folder) as process:
+    with runs.started("train", env_id, *words, "--checkpoint-seconds", 1, "--out", folder) as process:
         runs.wait_for(
             lambda: bool(list(folder.glob("checkpoints/step-*"))) and last(folder).counters.steps > 3000, "3000"
         )
         os.kill(process.pid, signal.SIGKILL)
     before = last(folder)
+    loaded = ga3c.load(folder, device="cpu").trained.network
+    assert torch.equal(loaded.unpack.statistics, before.tensors[NAME]), "evaluation reads them"
     done = runs.run("resume", folder, "--steps", before.counters.steps + 500, "--ui", "none")
     assert done.returncode == 0, done.stderr
     after = last(folder)
@@ -227,6 +232,9 @@ def test_a_run_that_is_killed_goes_on_with_the_statistics_of_its_checkpoint(tmp_
     assert count > 2000
     assert count < new <= count + after.counters.steps - before.counters.steps
     torch.testing.assert_close(after.tensors[NAME][1:], before.tensors[NAME][1:], rtol=0.5, atol=0.1)
+    # The share of learned steps among the statistics of returns starts from 0 and grows with every update.
+    shares = [one.tensors["returns.statistics"][2].item() for one in (before, after)]
+    assert 0.0 < shares[0] < shares[1] <= 1.0
 
 
 @pytest.mark.slow
