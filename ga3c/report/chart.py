@@ -89,14 +89,18 @@ class Scale(NamedTuple):
         return float(self(np.array([value]))[0])
 
 
-def scale(values: Iterable[Numbers], start: float, end: float, ticks: int, from_zero: bool = False) -> Scale:
-    """An axis from `start` to `end` that has all values, and about so many ticks."""
+def scale(
+    values: Iterable[Numbers], start: float, end: float, ticks: int, from_zero: bool = False, room: float = 0.0
+) -> Scale:
+    """An axis from `start` to `end` that has all values, and about so many ticks. `room` is left free at its end, as a
+    share of it."""
     ends = [edge for part in values if len(part) for edge in (float(part.min()), float(part.max()))]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     low = min(low, 0.0) if from_zero else low
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         spare = 0.5 * abs(high) or 1.0
         low, high = (low if from_zero else low - spare), high + spare
+    high += room * (high - low)
     step = _step((high - low) / ticks)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return Scale(low, high, start, end, tuple(place * step for place in range(first, last + 1)))
@@ -127,18 +131,15 @@ def picture(size: Size, title: str, text: str, *parts: str, class_: str = "chart
 
 
 def draw(
-    lines: Sequence[Line],
-    title: str,
-    x_title: str,
-    size: Size = SMALL,
-    from_zero: bool = False,
-    most: int = MOST_POINTS,
-) -> Markup:
-    """A chart of curves, without its legend."""
+    lines: Sequence[Line], title: str, x_title: str, size: Size = SMALL, from_zero: bool = False,
+    most: int = MOST_POINTS, whole: bool = False,
+) -> Markup:  # fmt: skip
+    """A chart of curves, without its legend. With `whole` the values are numbers of something, and so are the ticks."""
     shown = [thinned(line, most) for line in lines if len(line.x)]
     bottom = size.height - _BOTTOM
     values = [part for line in shown for part in (line.y, line.low, line.high)]
-    y = scale(values, bottom, _TOP, max(2, size.height // 45), from_zero)
+    y = scale(values, bottom, _TOP, max(2, size.height // 35), from_zero, 0.04)
+    y = y._replace(ticks=tuple(tick for tick in y.ticks if tick == round(tick))) if whole else y
     left = 12 + _CHARACTER * max(len(number(tick)) for tick in y.ticks)
     x = scale([line.x for line in shown], left, size.width - _RIGHT, max(3, size.width // 90), from_zero=True)
     drawn = [*(_band(line, x, y) for line in shown), *(_curve(line, x, y) for line in shown)]

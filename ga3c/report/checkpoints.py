@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ga3c.errors import UserError
-from ga3c.metrics.text import number
+from ga3c.metrics.text import clock, number
 from ga3c.report.content import Troubles, check_plain
-from ga3c.report.markup import Markup, paragraph, section, table
+from ga3c.report.markup import Markup, element, paragraph, section, table
 from ga3c.run import checkpoint
 from ga3c.run.checkpoint import Damaged
 
@@ -59,7 +59,7 @@ def show(kept: Sequence[Kept]) -> Markup:
         (
             one.name,
             f"{one.steps:,}" if one.state != "damaged" else "-",
-            f"{number(one.seconds / 60)} min" if math.isfinite(one.seconds) else "-",
+            clock(one.seconds) if math.isfinite(one.seconds) else "-",
             number(one.score),
             f"{one.size / 1e6:.1f} MB",
             one.state,
@@ -67,6 +67,6 @@ def show(kept: Sequence[Kept]) -> Markup:
         for one in kept
     ]
     titles = ("file", "steps", "training", "training score", "size", "state")
-    whole = [table("Checkpoints", titles, rows)] if rows else []
-    advice = paragraph("`ga3c resume` continues from the last one; `ga3c eval` plays with it.", class_="note")
+    whole = [table("Each file was read", titles, rows, texts=(5,))] if rows else []
+    advice = paragraph(element("code", "ga3c resume"), " continues from the last one.", class_="note")
     return section("Checkpoints", *whole, advice if rows else Markup(""))

@@ -34,7 +34,7 @@ class Troubles:
             return None
         except UserError as error:
             self.add(str(error))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self.add(f"{path} cannot be used: {(reason or type(error).__name__).rstrip('.')}.")
         return None

@@ -145,6 +145,7 @@ def _panel(run: RunRecord, panel: Panel) -> Markup:
             lines.append(Line(x / AXES["time"].scale, y * panel.scale, label, look=len(lines), kind=kind))
     if not lines:
         return NOTHING
-    svg = chart.draw(lines, panel.title, AXES["time"].title, from_zero=panel.from_zero)
+    whole = lines[0].kind == "steps"
+    svg = chart.draw(lines, panel.title, AXES["time"].title, from_zero=panel.from_zero, whole=whole)
     labels = [(line.label, chart.look(line.look)) for line in lines] if len(lines) > 1 else []
     return chart.figure(panel.title, panel.note, svg, labels)

@@ -172,8 +172,8 @@ def shares(parts: Sequence[Share], box: Box) -> Markup:
     x, y = box.x, box.y + box.height + 17
     for part in parts:
         text = f"{part.word} {part.part:.0%}"
-        room = 18 + 6.1 * len(text)
-        if x + room > box.x + box.width + 10 and x > box.x:
+        room = 24 + 6.9 * len(text)
+        if x + room > box.x + box.width + 12 and x > box.x:
             x, y = box.x, y + 16
         drawn.append(element("rect", x=f"{x:.0f}", y=y - 8, width=8, height=8, class_=f"fill {part.mark}"))
         drawn.append(element("text", text, x=f"{x + 12:.0f}", y=y, class_="small"))

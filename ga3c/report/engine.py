@@ -1,6 +1,7 @@
 """The engine of a run: the drawing with the run's means, and what limits the run."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from ga3c.report.markup import NOTHING, Markup, element, facts, paragraph, secti
 from ga3c.report.record import RunRecord
 
 _WORK, _WAIT, _HELD = "work", "wait", "held"
+_FLAG = re.compile(r"(--[a-z][a-z-]*)")
 _LIT: Mapping[str, Place] = {
     "environments": "agents", "agents": "agents", "predictors": "predictors", "trainers": "trainers",
 }  # fmt: skip
@@ -71,9 +73,15 @@ def _sentence(found: Bottleneck | None) -> Markup:
     return element(
         "p",
         element("b", f"The run was limited by {stage}."),
-        f" {found.what[:1].upper()}{found.what[1:]}. What to change: {found.advice}.",
+        f" {found.what[:1].upper()}{found.what[1:]}. What to change: ",
+        *_flags(f"{found.advice}."),
         class_="limit",
     )
+
+
+def _flags(text: str) -> list[str]:
+    """The parts of a text, with flags as code, which keeps each on one line."""
+    return [element("code", part) if part.startswith("--") else part for part in _FLAG.split(text)]
 
 
 def _stages(run: RunRecord, now: Means, found: Bottleneck | None) -> dict[Place, Stage]:

@@ -16,6 +16,7 @@ from ga3c.report.content import Troubles, json_of
 from ga3c.report.markup import Markup, element, facts, section
 
 _MOST_FILES = 10
+_LARGEST = 64 * 2**20
 _SIZE = chart.Size(360, 130)
 
 
@@ -35,7 +36,7 @@ class Evaluation:
 def read_evaluations(folder: Path, troubles: Troubles) -> list[Evaluation]:
     found: list[Evaluation] = []
     for path in sorted(folder.glob("eval*.json"))[:_MOST_FILES]:
-        one = troubles.guard(path, _read)
+        one = troubles.guard(path, _read, _LARGEST)
         found += [one] if one is not None else []
     return found
 

@@ -3,7 +3,7 @@
 import html
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]"
@@ -67,29 +67,25 @@ def folded(title: str, *parts: str, is_open: bool = False) -> Markup:
 
 
 def table(
-    caption: str, titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, class_: str | None = None
-) -> Markup:
-    """A table whose first columns are texts, which wrap, and whose other columns are figures."""
-    head = element("tr", *(element("th", title, scope="col", class_=_side(n, left)) for n, title in enumerate(titles)))
+    caption: str, titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1, texts: Collection[int] = (),
+    class_: str | None = None,
+) -> Markup:  # fmt: skip
+    """A table whose first columns are texts, which wrap. The others are figures, except `texts`."""
+    sides = [None if n < left or n in texts else "figure" for n in range(len(titles))]
+    head = [element("th", title, scope="col", class_=side) for title, side in zip(titles, sides, strict=True)]
     body = [
         element(
             "tr",
-            *(
-                element("th", cell, scope="row") if n == 0 else element("td", cell, class_=_side(n, left))
-                for n, cell in enumerate(row)
-            ),
+            element("th", first, scope="row"),
+            *(element("td", cell, class_=side) for cell, side in zip(others, sides[1:], strict=True)),
         )
-        for row in rows
+        for first, *others in rows
     ]
-    whole = element(
-        "table", element("caption", caption), element("thead", head), element("tbody", *body), class_=class_
-    )
+    parts = element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body)
     # Wide tables scroll by themselves, also by keyboard.
-    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def _side(column: int, left: int) -> str | None:
-    return None if column < left else "figure"
+    return element(
+        "div", element("table", *parts, class_=class_), class_="scroll", tabindex="0", role="region", aria_label=caption
+    )
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Markup:

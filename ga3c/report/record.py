@@ -148,7 +148,7 @@ def read(folder: Path, name: str) -> RunRecord:
         folder=folder,
         settings=_settings(paths, troubles, status),
         config=troubles.guard(paths.config, text, LARGEST_TEXT) or "",
-        columns={title: np.array(values, np.float64) for title, values in columns.items()},
+        columns={title: _plausible(np.array(values, np.float64)) for title, values in columns.items()},
         episodes=[one for one in episodes if abs(one.score) < LARGEST and 0.0 <= one.seconds < LARGEST],
         every=every,
         events=troubles.guard(paths.events, read_events, _LARGEST_EVENTS) or [],
@@ -161,6 +161,11 @@ def read(folder: Path, name: str) -> RunRecord:
     )
 
 
+def _plausible(values: Numbers) -> Numbers:
+    """The values, with NaN in place of damage that no chart could show."""
+    return np.where(np.abs(values) < LARGEST, values, math.nan)
+
+
 def _settings(paths: RunFolder, troubles: Troubles, status: Mapping[str, Any]) -> Settings:
     """The settings in config.toml, else those in a checkpoint, else defaults."""
     found = troubles.guard(paths.config, lambda _: read_settings(paths.path), LARGEST_TEXT)
@@ -168,6 +173,8 @@ def _settings(paths: RunFolder, troubles: Troubles, status: Mapping[str, Any]) -
         return found
     defaults = flat(dataclasses.asdict(Config()))
     try:
+        if paths.config.is_symlink():
+            raise UserError(f"{paths.config} is a link.")
         copy = paths.find_config()
         troubles.add(f"{copy.trouble or 'config.toml cannot be read'}; the settings are those in {copy.source.name}.")
         return flat(dataclasses.asdict(copy.config))

@@ -1,6 +1,5 @@
 """A folder of a benchmark's results: its text, its pictures, and its tables and figures from CSV and JSON files."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +8,17 @@ from typing import Any
 from ga3c import machine
 from ga3c.bench import BENCHMARKS, record
 from ga3c.metrics.text import count, number
-from ga3c.report import markdown
+from ga3c.report import markdown, tables
 from ga3c.report.content import Troubles, json_of, text
-from ga3c.report.markup import NOTHING, Markup, element, facts, folded, join, paragraph, section, table
+from ga3c.report.markup import NOTHING, Markup, element, facts, folded, join, paragraph, section
 from ga3c.report.pictures import ENDINGS, Pictures
 from ga3c.report.record import is_run
+from ga3c.report.tables import cell
+from ga3c.view.curves import LARGEST
 
 _TABLES = (".csv", ".json")
 _MOST_FILES = 80
 _LARGEST = 16 * 2**20
-_MOST_ROWS, _FIRST_ROWS = 60, 20
-_MOST_COLUMNS = 40
 _OPEN_ROWS = 25
 _MOST_FACTS = 150
 _MOST_VALUES = 12
@@ -45,8 +44,8 @@ class Results:
 
 def is_results(folder: Path) -> bool:
     """Whether a folder has what `ga3c bench` leaves: tables under the name of a benchmark, or tables with a text."""
-    tables = [name for name in _files(folder) if name.endswith(_TABLES)]
-    return bool(tables) and ((folder / "README.md").is_file() or any(Path(name).stem in BENCHMARKS for name in tables))
+    found = [name for name in _files(folder) if name.endswith(_TABLES)]
+    return bool(found) and ((folder / "README.md").is_file() or any(Path(name).stem in BENCHMARKS for name in found))
 
 
 def _files(folder: Path) -> list[str]:
@@ -64,11 +63,11 @@ def read(folder: Path, name: str) -> Results:
     """Reads the files."""
     troubles, names = Troubles(), _files(folder)
     readme = troubles.guard(folder / "README.md", text) or ""
-    tables = {one: troubles.guard(folder / one, record.read_csv, _LARGEST) for one in names if one.endswith(".csv")}
+    rows = {one: troubles.guard(folder / one, record.read_csv, _LARGEST) for one in names if one.endswith(".csv")}
     values = {one: troubles.guard(folder / one, json_of, _LARGEST) for one in names if one.endswith(".json")}
     runs = sorted(one.name for one in folder.iterdir() if one.is_dir() and is_run(one))
     pictures = [one for one in names if one.endswith(ENDINGS)]
-    return Results(name, folder, readme, tables, values, pictures, runs, troubles.sentences)
+    return Results(name, folder, readme, rows, values, pictures, runs, troubles.sentences)
 
 
 def show(results: Results, pictures: Pictures) -> Markup:
@@ -90,54 +89,8 @@ def show(results: Results, pictures: Pictures) -> Markup:
     )
 
 
-# -- CSV --------------------------------------------------------------------------------------------------------------
-
-
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
-    """All rows; of a long table the range of each column, and its first rows."""
-    titles = [title for title in rows[0] if isinstance(title, str)][:_MOST_COLUMNS]
-    shown = rows if len(rows) <= _MOST_ROWS else rows[:_FIRST_ROWS]
-    parts = []
-    if len(shown) < len(rows):
-        text = f"{len(rows):,} rows; shown are the range of each column and the first {len(shown)} rows."
-        parts += [paragraph(text, class_="note"), _ranges(name, titles, rows)]
-    left = len(titles) - len([title for title in titles if _numbers(title, rows)])
-    titles = [title for title in titles if not _numbers(title, rows)] + [t for t in titles if _numbers(t, rows)]
-    cells = [[_cell(row.get(title)) for title in titles] for row in shown]
-    return folded(name, *parts, table(name, titles, cells, left=max(1, left)), is_open=len(rows) <= _OPEN_ROWS)
-
-
-def _ranges(name: str, titles: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Markup:
-    found = [(title, numbers) for title in titles if (numbers := _numbers(title, rows))]
-    lines = [(t, number(min(n)), number(sum(n) / len(n)), number(max(n)), f"{len(n):,}") for t, n in found]
-    return table(f"Columns of {name}", ("column", "lowest", "mean", "highest", "values"), lines) if lines else NOTHING
-
-
-def _numbers(title: str, rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The numbers in a column; none if it has anything else."""
-    found = []
-    for row in rows:
-        cell = row.get(title)
-        if not cell:
-            continue
-        try:
-            value = float(cell)
-        except (ValueError, TypeError):
-            return []
-        if math.isfinite(value):
-            found.append(value)
-    return found
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        try:
-            return value if len(value) < 8 else f"{float(value):.6g}"
-        except ValueError:
-            return value
-    if isinstance(value, bool) or value is None:
-        return {True: "yes", False: "no", None: ""}[value]
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return folded(name, tables.show(name, rows), is_open=len(rows) <= _OPEN_ROWS)
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------
@@ -155,12 +108,12 @@ def _value(name: str, value: Any) -> Markup:
         for key, part in value.items()
         if not (key == "machine" and about) and key not in ("config", "configs")
     }
-    flat, tables = list(_flat(rest, "", 0)), list(_lists(rest, "", 0))
+    flat, lists = list(_flat(rest, "", 0)), list(_lists(rest, "", 0))
     cut = paragraph(f"{len(flat) - _MOST_FACTS:,} more values are left out.", class_="note")
     parts = [
         facts([("machine", about), *flat[:_MOST_FACTS]]),
         cut if len(flat) > _MOST_FACTS else NOTHING,
-        *(_objects(title, rows) for title, rows in tables),
+        *(tables.show(title, rows) for title, rows in lists),
     ]
     return folded(name, *parts, is_open=len(flat) <= _OPEN_ROWS)
 
@@ -183,31 +136,21 @@ def _flat(value: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[s
             if part and not any(isinstance(one, Mapping | list) for one in part):
                 yield name, _listed(part)
         elif part is not None and part != "":
-            yield name, _cell(part)
+            yield name, cell(part)
 
 
 def _listed(values: Sequence[Any]) -> str:
     if len(values) <= _MOST_VALUES:
-        return ", ".join(map(_cell, values))
-    numbers = [one for one in values if isinstance(one, int | float)]
+        return ", ".join(map(cell, values))
+    numbers = [one for one in values if isinstance(one, int | float) and abs(one) < LARGEST]
     span = f", from {number(min(numbers))} to {number(max(numbers))}" if numbers else ""
     return f"{len(values):,} values{span}"
 
 
-def _lists(value: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+def _lists(value: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, list[tables.Row]]]:
     """Lists of objects under dotted names."""
     for key, part in value.items():
         if isinstance(part, Mapping) and depth < _DEEPEST:
             yield from _lists(part, f"{prefix}{key}.", depth + 1)
         elif isinstance(part, list) and part and all(isinstance(one, Mapping) for one in part):
-            yield f"{prefix}{key}", part
-
-
-def _objects(title: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
-    flat = [dict(_flat(row, "", 1)) for row in rows[:_MOST_ROWS]]
-    titles = list(dict.fromkeys(name for row in flat for name in row))[:_MOST_COLUMNS]
-    cells = [[row.get(name, "") for name in titles] for row in flat]
-    cut = (
-        paragraph(f"The first {len(flat)} of {len(rows):,} rows.", class_="note") if len(rows) > len(flat) else NOTHING
-    )
-    return join([table(title, titles, cells), cut]) if titles else NOTHING
+            yield f"{prefix}{key}", [dict(_flat(one, "", 1)) for one in part]

@@ -3,12 +3,14 @@
 import shlex
 from datetime import UTC, datetime
 
+from ga3c.metrics.snapshot import AVERAGED_EPISODES
 from ga3c.metrics.text import clock, count, number
 from ga3c.report import engine
 from ga3c.report.happenings import when
 from ga3c.report.markup import NOTHING, Markup, element, facts, join
 from ga3c.report.record import RunRecord
 
+_OWN_RULES = "the environment's own rules"
 _SILENT_SECONDS = 120.0
 """A run that has written no state for so long has ended without a word."""
 
@@ -37,7 +39,7 @@ def show(run: RunRecord) -> Markup:
     found = engine.limit(run)
     large = [
         ("state", state(run)),
-        ("score, last episodes", number(run.last("score"))),
+        ("score", number(run.last("score"))),
         ("best score", number(run.last("best_score"))),
         ("steps", number(run.last("steps"))),
         ("training", clock(max(0.0, run.last("seconds"))) if run.columns else "-"),
@@ -56,10 +58,10 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
     command = f"ga3c train {shlex.quote(run.env_id)} --config {shlex.quote(str(run.folder / 'config.toml'))}"
     return [
         ("environment", run.env_id),
-        ("score is the mean of the last 100 episodes", run.rules or "the environment's own rules"),
+        ("rules of the score", f"{run.rules or _OWN_RULES}; the mean of the last {AVERAGED_EPISODES} episodes"),
         (
             "settings",
-            f"preset {run.settings['preset']}, network {run.settings['net.net']}, seed {run.settings['run.seed']}",
+            f"preset {run.settings['preset']}, {_network(run)}, seed {run.settings['run.seed']}",
         ),
         ("system", f"{run.system} on the {run.device}" + _deterministic(run)),
         ("done", ", ".join(done)),
@@ -68,6 +70,11 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
         ("restarts of agent processes", f"{run.last('restarts'):.0f}" if run.last("restarts") > 0 else ""),
         ("to train it again", element("code", command)),
     ]
+
+
+def _network(run: RunRecord) -> str:
+    net = run.settings["net.net"]
+    return "network chosen by the observation" if net == "auto" else f"network {net}"
 
 
 def _done(*values: float) -> list[tuple[str, float]]:

@@ -82,7 +82,7 @@ def _over_time(found: Sequence[Window]) -> Markup:
             Line(minutes, tried, "tried", look=1, kind="dots"),
             Line(minutes, kept, "accepted", look=2, kind="steps"),
         ]
-        svg = chart.draw(both, name.capitalize(), AXES["time"].title, from_zero=True)
+        svg = chart.draw(both, name.capitalize(), AXES["time"].title, from_zero=True, whole=True)
         figures.append(chart.figure(name.capitalize(), "", svg, [("tried", "c1 dot"), ("accepted", "c2")]))
     return join(figures)
 
@@ -156,7 +156,7 @@ def _table(found: Sequence[Window]) -> Markup:
     ]  # fmt: skip
     titles = ("time", "tried", "TPS", "PPS", "lag", "decision", "accepted", "why")
     caption = "Windows: settings are agents/predictors/trainers"
-    whole = table(caption, titles, rows, left=2, class_="windows")
+    whole = table(caption, titles, rows, left=2, texts=(5, 6, 7), class_="windows")
     more = len(found) - len(rows)
     cut = paragraph(f"{more:,} later windows are left out.", class_="note") if more else NOTHING
     return folded("All windows and decisions", whole, cut, is_open=len(found) <= _OPEN_ROWS)
