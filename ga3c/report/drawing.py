@@ -61,23 +61,23 @@ ACROSS = Layout(
     },
 )
 DOWN = Layout(
-    Size(360, 890),
+    Size(360, 932),
     {
-        "agents": Box(2, 2, 306, 112),
-        "prediction queue": Box(2, 156, 306, 122),
-        "predictors": Box(2, 320, 306, 112),
-        "training queue": Box(2, 474, 306, 122),
-        "trainers": Box(2, 638, 306, 112),
-        "model": Box(2, 792, 306, 96),
+        "agents": Box(2, 2, 306, 126),
+        "prediction queue": Box(2, 170, 306, 122),
+        "predictors": Box(2, 334, 306, 126),
+        "training queue": Box(2, 502, 306, 122),
+        "trainers": Box(2, 666, 306, 126),
+        "model": Box(2, 834, 306, 96),
     },
     {
-        "requests": Arrow([(155, 114), (155, 154)], (165, 139), "start"),
-        "batches": Arrow([(155, 278), (155, 318)], (165, 303), "start"),
-        "actions": Arrow([(308, 350), (332, 350), (332, 58), (310, 58)], (348, 204), turned=True),
-        "rollouts": Arrow([(155, 432), (155, 472)], (165, 457), "start"),
-        "updates' rollouts": Arrow([(155, 596), (155, 636)], (165, 621), "start"),
-        "updates": Arrow([(155, 750), (155, 790)], (165, 775), "start"),
-        "weights": Arrow([(308, 840), (332, 840), (332, 402), (310, 402)], (348, 620), turned=True),
+        "requests": Arrow([(155, 128), (155, 168)], (165, 153), "start"),
+        "batches": Arrow([(155, 292), (155, 332)], (165, 317), "start"),
+        "actions": Arrow([(308, 364), (332, 364), (332, 64), (310, 64)], (348, 214), turned=True),
+        "rollouts": Arrow([(155, 460), (155, 500)], (165, 485), "start"),
+        "updates' rollouts": Arrow([(155, 624), (155, 664)], (165, 649), "start"),
+        "updates": Arrow([(155, 792), (155, 832)], (165, 817), "start"),
+        "weights": Arrow([(308, 882), (332, 882), (332, 424), (310, 424)], (348, 653), turned=True),
     },
 )
 
@@ -148,9 +148,7 @@ def _stage(box: Box, stage: Stage) -> Markup:
     x, y = box.x + 14, box.y + 26
     parts = [_frame(box, "stage lit" if stage.is_bottleneck else "stage"), _title(stage.title, x, y)]
     if stage.is_bottleneck:
-        parts.append(
-            element("text", "limits the run", x=box.x + box.width - 12, y=y, text_anchor="end", class_="badge")
-        )
+        parts.append(element("text", "limits the run", x=x, y=box.y + box.height - 12, class_="badge"))
     for number, note in enumerate(stage.notes):
         parts.append(element("text", note, x=x, y=y + 19 + 17 * number, class_="soft"))
     if stage.shares:

@@ -22,7 +22,12 @@ def show(run: RunRecord) -> Markup:
     shown = told if len(told) <= _MOST_ROWS else [*told[:half], *told[-half:]]
     cut = paragraph(f"{len(told) - len(shown):,} events between them are left out.", class_="note")
     whole = table(
-        "Events", ("time", "training", "steps", "kind", "what happened"), map(_row, shown), left=99, class_="events"
+        "Events",
+        ("training", "kind", "what happened", "steps", "time"),
+        map(_row, shown),
+        left=3,
+        texts=(4,),
+        class_="events",
     )
     title = ", ".join(f"{number:,} {kind}" for kind, number in _kinds(told).items())
     parts = (whole, cut if len(shown) < len(told) else NOTHING)
@@ -36,11 +41,11 @@ def _kinds(events: Sequence[Mapping[str, Any]]) -> Counter[str]:
 def _row(event: Mapping[str, Any]) -> tuple[str, ...]:
     seconds, steps, kind = event.get("seconds"), event.get("steps"), str(event.get("kind"))
     return (
-        when(event.get("time")),
         clock(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e12 else "",
-        f"{steps:,}" if isinstance(steps, int) else "",
         element("b", kind) if kind in _WARNED else kind,
         event["text"],
+        f"{steps:,}" if isinstance(steps, int) else "",
+        when(event.get("time")),
     )
 
 

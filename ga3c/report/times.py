@@ -77,22 +77,19 @@ def _bar(title: str, parts: Sequence[Part], total: float) -> Markup:
 
 
 def _table(title: str, parts: Sequence[Part], total: float) -> Markup:
-    titles = ("part", "mean", "share", "p50", "p95", "p99")
-    head = element(
-        "tr", *(element("th", one, scope="col", class_="figure" if n else None) for n, one in enumerate(titles))
-    )
+    """The figures of all parts; on a narrow page without their shares."""
+    titles = (("mean", "figure"), ("share", "figure share"), *((name, "figure") for name in ("p50", "p95", "p99")))
+    head = [element("th", "part", scope="col"), *(element("th", one, scope="col", class_=side) for one, side in titles)]
     rows = []
     for part in parts:
         figures = (number(part.spread.mean), f"{part.spread.mean / total:.0%}", *map(number, part.spread[1:]))
+        cells = (element("td", text, class_=side) for text, (_, side) in zip(figures, titles, strict=True))
         key = element("span", part.name, class_=f"key fill {part.mark}")
-        rows.append(
-            element("tr", element("th", key, scope="row"), *(element("td", f, class_="figure") for f in figures))
-        )
-    rows.append(
-        element("tr", element("th", "in all", scope="row"), element("td", number(total), class_="figure"), class_="sum")
-    )
+        rows.append(element("tr", element("th", key, scope="row"), *cells))
+    whole = element("th", "in all", scope="row"), element("td", number(total), class_="figure")
+    rows.append(element("tr", *whole, class_="sum"))
     caption = element("caption", f"{title}, milliseconds")
-    return element("table", caption, element("thead", head), element("tbody", *rows))
+    return element("table", caption, element("thead", element("tr", *head)), element("tbody", *rows))
 
 
 def _stacked(run: RunRecord, title: str, parts: Sequence[Part]) -> Markup:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ga3c.metrics.rows import number as read_number
-from ga3c.metrics.text import clock, number
+from ga3c.metrics.text import clock, count, number
 from ga3c.report import chart
 from ga3c.report.chart import Line, Size
 from ga3c.report.markup import NOTHING, Markup, element, folded, join, paragraph, section, table
@@ -54,10 +54,8 @@ def show(run: RunRecord) -> Markup:
     if not found:
         return NOTHING
     best = found[-1].accepted
-    text = (
-        f"{len(found)} windows; the setting at the end has {best.agents} agents, {best.predictors} predictors and "
-        f"{best.trainers} trainers."
-    )
+    named = [count(number, name.removesuffix("s")) for name, number in best._asdict().items()]
+    text = f"{count(len(found), 'window')}; the setting at the end has {named[0]}, {named[1]} and {named[2]}."
     return section(
         "The tuner",
         paragraph(text),
@@ -113,13 +111,13 @@ def _map(
     size = Size(360, 70 + 52 * len(predictors))
     across, up, left = (size.width - 50) / len(agents), 52.0, 44.0
     parts = []
-    for row, count in enumerate(reversed(predictors)):
+    for row, level in enumerate(reversed(predictors)):
         y = 12 + up * (row + 0.5)
         parts.append(element("line", x1=left, x2=size.width - 6, y1=y, y2=y, class_="grid"))
-        parts.append(element("text", f"{count}", x=left - 10, y=y, dy=".35em", class_="tick end"))
-    for column, count in enumerate(agents):
+        parts.append(element("text", f"{level}", x=left - 10, y=y, dy=".35em", class_="tick end"))
+    for column, level in enumerate(agents):
         x = left + across * (column + 0.5)
-        parts.append(element("text", f"{count}", x=f"{x:.0f}", y=size.height - 38, class_="tick middle"))
+        parts.append(element("text", f"{level}", x=f"{x:.0f}", y=size.height - 38, class_="tick middle"))
     parts.append(
         element("text", "agents across, predictors up", x=size.width / 2, y=size.height - 12, class_="tick middle")
     )

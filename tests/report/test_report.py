@@ -90,7 +90,7 @@ def test_everything_that_may_lie_in_the_folder(tmp_path: Path) -> None:
     (run / "evaluation.json").write_text(json.dumps(evaluation([10.0, 20.0, 60.0])))
     (run / "README.md").write_text("---\nlibrary_name: ga3c\n---\n\n# The card\n\nIt plays **well**.\n")
     shown = report(run, out=tmp_path / "report.html").text
-    for told in ("3 windows", "32 agents, 1 predictors and 2 trainers", "-50%, slower", "Settings tried", "2 trainers"):
+    for told in ("3 windows", "32 agents, 1 predictor and 2 trainers", "-50%, slower", "Settings tried", "2 trainers"):
         assert told in shown, told
     for told in ("30.00 over 3 episodes", "10.00 and 60.00", "Model card", "The card", "well", "Tuned to 32 agents."):
         assert told in shown, told
