@@ -1,5 +1,5 @@
-"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `envs`, `bench`,
-`doctor`, `check`, `completion`."""
+"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
+`envs`, `bench`, `doctor`, `check`, `completion`."""
 
 import os
 
@@ -31,6 +31,7 @@ from ga3c.flags.arguments import (
     PlayArguments,
     PlotArguments,
     PushArguments,
+    ReportArguments,
     ResumeArguments,
     SweepArguments,
     TrainArguments,
@@ -135,6 +136,14 @@ def plot(arguments: Sequence[str]) -> None:
     plot.show(args.folders, args.x, args.y, args.smooth, args.out, args.group)
 
 
+def report(arguments: Sequence[str]) -> None:
+    args = parsing.read(ReportArguments, arguments, "ga3c report")
+    from ga3c.report import command
+
+    interruption.unwind()
+    command.write(args.folders, args.out)
+
+
 def environments(arguments: Sequence[str]) -> None:
     args = parsing.read(EnvsArguments, arguments, "ga3c envs")
     from ga3c.envs import catalog
@@ -223,6 +232,9 @@ COMMANDS = {
     "card": Command(card, "write a model card with evaluated scores", CardArguments),
     "push": Command(push, "upload a policy with its card to the Hugging Face Hub", PushArguments),
     "plot": Command(plot, "draw the learning curves of several runs on one picture", PlotArguments),
+    "report": Command(
+        report, "write runs or results as one HTML file with all their curves and tables", ReportArguments
+    ),
     "envs": Command(environments, "list the environments that can be trained here", EnvsArguments),
     "bench": Command(bench, "measure how fast this machine trains, and where the time goes"),
     "doctor": Command(

@@ -253,6 +253,21 @@ class PlotArguments:
 
 
 @dataclass(frozen=True)
+class ReportArguments:
+    """Write runs, or results of `ga3c bench`, as one HTML file to mail or to publish: curves, the engine as a drawing,
+    what limited it, where the time went, the tuner, settings, events and evaluations.
+
+    The file needs no network and no other file, and has no scripts."""
+
+    folders: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")
+    ]
+    """The folders of runs, or of a benchmark's results such as bench/lag/DATE."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
+    """The report, a .html file."""
+
+
+@dataclass(frozen=True)
 class EnvsArguments:
     """List the environments that can be trained here."""
 

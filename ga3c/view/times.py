@@ -8,7 +8,7 @@ from rich.text import Text
 from ga3c.metrics.account import Times
 from ga3c.metrics.text import number
 
-_STEP = (
+STEP = (
     ("in the agent", "agent_stepping"),
     ("waiting, in total", "agent_waiting"),
     ("  in the queue", "prediction_queueing"),
@@ -18,7 +18,7 @@ _STEP = (
     ("  returning", "prediction_returning"),
     ("  for its turn", "agent_turn"),
 )
-_UPDATE = (
+UPDATE = (
     ("waiting", "update_waiting"),
     ("gathering", "update_gathering"),
     ("on the device", "update_device"),
@@ -29,7 +29,7 @@ _WIDTH = 7
 """Characters of a figure, with the space before it."""
 _LEAST_NAME = 16
 
-ROWS = 1 + len(_STEP)
+ROWS = 1 + len(STEP)
 """Lines of the table."""
 LEAST_WIDTH = 2 * (_LEAST_NAME + len(_FIGURES) * _WIDTH) + 2
 
@@ -40,7 +40,7 @@ def table(times: Times, width: int) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for _ in range(2):
         grid.add_column(width=half)
-    grid.add_row(_block("A step of an agent", _STEP, times, half), _block("An update", _UPDATE, times, half))
+    grid.add_row(_block("A step of an agent", STEP, times, half), _block("An update", UPDATE, times, half))
     return grid
 
 
