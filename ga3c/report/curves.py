@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode
+from ga3c.metrics.snapshot import AVERAGED_EPISODES
 from ga3c.metrics.text import number
 from ga3c.report import chart
 from ga3c.report.chart import Line, Numbers
@@ -88,35 +88,36 @@ _AXES: dict[Against, str] = {"time": "over time", "steps": "over steps", "frames
 
 
 def _score(run: RunRecord, against: Against) -> Markup:
-    axis = AXES[against]
+    axis, mean = AXES[against], f"mean of the last {AVERAGED_EPISODES}"
     x, y = run.curve("score", axis.column)
     if not len(x):
         return NOTHING
-    at = x_of(run, run.episodes, against)
-    scores = np.array([one.score for one in run.episodes])
+    at, scores = x_of(run, against), np.array([one.score for one in run.episodes])
+    band, labels = spread(at, scores), [(mean, "c0")]
     every = max(1, math.ceil(len(scores) / _MOST_DOTS))
-    mean = f"mean of the last {AVERAGED_EPISODES}"
+    if len(band.x):
+        labels.append(("8 of 10 episodes", "c0 area"))
+    if len(scores):
+        shown = run.every * every
+        labels.append(("single episodes" + (f", one in {shown}" if shown > 1 else ""), "c6 dot"))
     dots = Line(at[::every], scores[::every], "single episodes", look=6, kind="dots")
-    lines = [spread(at, scores), dots, Line(x / axis.scale, y, mean)]
-    title = f"Training score over {axis.title}"
+    lines, title = [band, dots, Line(x / axis.scale, y, mean)], f"Training score over {axis.title}"
     both = [
         element("div", chart.draw(lines, title, axis.title, size, most=most), class_=class_)
         for size, most, class_ in ((chart.WIDE, 400, "wide"), (_NARROW, 160, "narrow"))
     ]
-    shown = sum(map(len, (dots.x,))) and run.every * every
-    labels = [(mean, "c0"), ("8 of 10 episodes", "c0 area")] if len(lines[0].x) else [(mean, "c0")]
-    labels += [("single episodes" + (f", one in {shown}" if shown > 1 else ""), "c6 dot")] if shown else []
-    note = f"raw{', ' + run.rules if run.rules else ''}; last {number(float(y[-1]))}, highest {number(float(y.max()))}"
+    rules = f", {run.rules}" if run.rules else ""
+    note = f"raw{rules}; last {number(float(y[-1]))}, highest {number(float(y.max()))}"
     return chart.figure("Training score", note, join(both), labels)
 
 
-def x_of(run: RunRecord, episodes: Sequence[Episode], against: Against) -> Numbers:
-    """Where episodes lie on an x axis."""
+def x_of(run: RunRecord, against: Against) -> Numbers:
+    """Where the episodes lie on an x axis."""
     axis = AXES[against]
     if against == "time":
-        return np.array([one.seconds for one in episodes]) / axis.scale
+        return np.array([one.seconds for one in run.episodes]) / axis.scale
     each = run.frames_per_step if against == "frames" else 1.0
-    return np.array([float(one.steps) for one in episodes]) * (each / axis.scale)
+    return np.array([float(one.steps) for one in run.episodes]) * (each / axis.scale)
 
 
 def spread(at: Numbers, scores: Numbers) -> Line:

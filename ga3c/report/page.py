@@ -75,7 +75,7 @@ def _contents(parts: Sequence[RunRecord | Results], runs: Sequence[RunRecord]) -
         return NOTHING
     links = [element("a", "The runs compared", href="#compared")] if len(runs) > 1 else []
     links += [element("a", part.name, href=f"#part-{n}") for n, part in enumerate(parts, 1)]
-    return element("nav", *(element("li", link) for link in links), aria_label="Contents")
+    return element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Contents")
 
 
 def _part(number: int, part: RunRecord | Results, pictures: Pictures) -> Markup:

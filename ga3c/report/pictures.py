@@ -46,7 +46,7 @@ class Pictures:
         self._used += len(content)
         self._shown.add(path)
         source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
-        return element("img", src=source, alt=text or name, loading="lazy")
+        return element("img", src=source, alt=text or name)
 
     def rest(self, folder: Path, names: list[str]) -> list[Markup]:
         """Those of the pictures that have not been shown yet, each with its name."""
