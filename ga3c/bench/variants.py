@@ -63,7 +63,7 @@ class Trial(Generic[T]):
 
     name: str
     repeat: int
-    """From 1."""
+    """The number of the repeat, from 1."""
     found: T
 
 

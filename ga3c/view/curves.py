@@ -51,7 +51,7 @@ class RunCurve:
     """By dotted name, without the section `run`: seed and limits do not tell one way to train from another."""
     seed: int
     x: Numbers
-    """In rising order."""
+    """Points of the x axis, in rising order."""
     y: Numbers
     frames_per_step: float
 
