@@ -2,7 +2,6 @@
 the same steps and at the same time."""
 
 import functools
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from ga3c.bench.training import Budget, ignore_left
 from ga3c.config import Config
 from ga3c.errors import RunFailed
 from ga3c.flags import parsing
+from ga3c.metrics.strict_json import from_json
 from ga3c.metrics.text import number
 from ga3c.run import evaluate, settings
 
@@ -204,10 +204,9 @@ def _episodes_file(out: Path, task: str, seed: int, trainer: str) -> Path:
 
 def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(_file(folder).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+        return dict(from_json(_file(folder).read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
-    return found
 
 
 # -- what people see --------------------------------------------------------------------------------------------------
