@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def innermost(places: list[Place]) -> Place | None:
-    """Of a stack, the innermost line that is the user's own, or else the innermost of all. The last is innermost."""
+    """The innermost line of a stack that is the user's own, or else the innermost of all. It comes last."""
     own = [place for place in places if not place.file.startswith((*_LIBRARIES, "<"))]
     stack = own or places
     return stack[-1] if stack else None

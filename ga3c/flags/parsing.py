@@ -5,11 +5,12 @@ import decimal
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
+from tyro import _strings
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from ga3c.config import synonyms
@@ -27,7 +28,7 @@ def read(kind: type[Arguments], words: Sequence[str], prog: str, default: Argume
     more: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
-        with _primitives(), contextlib.redirect_stderr(said):
+        with _primitives(), _joined_lines(), contextlib.redirect_stderr(said):
             given: Arguments = tyro.cli(kind, args=gathered(words), prog=prog, config=STYLE, **more)
     except SystemExit as end:
         if end.code in (None, 0):
@@ -61,9 +62,25 @@ def gathered(words: Sequence[str]) -> list[str]:
 
 def options(kind: type, prog: str) -> list[Any]:
     """The flags of a command, each like an `argparse.Action`, and its positional arguments."""
-    with _primitives(), warnings.catch_warnings():
+    with _primitives(), _joined_lines(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return list(tyro.extras.get_parser(kind, prog=prog, config=STYLE)._actions)
+
+
+@contextlib.contextmanager
+def _joined_lines() -> Iterator[None]:
+    """Within the context, tyro joins the lines of a paragraph in a help text. By itself it keeps the breaks of lines
+    that are indented in the source."""
+
+    def join(helptext: str) -> str:
+        return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", helptext))
+
+    replaced = _strings.remove_single_line_breaks
+    _strings.remove_single_line_breaks = join
+    try:
+        yield
+    finally:
+        _strings.remove_single_line_breaks = replaced
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -134,7 +151,8 @@ def _sentence(said: str, kind: type, prog: str) -> str:
         return f"{flag} is {number[1]}." if number else f"{flag} cannot be read: {reason.rstrip('.')}."
     if found := re.match(r"invalid choice '(.*)' for argument '(\S+)'. Expected one of \((.*?),?\)", text):
         choices = [choice.strip(" '") for choice in found[3].split(",")]
-        return f"{found[2]} is {found[1]}, but must be one of {', '.join(c for c in choices if c != 'None')}."
+        name = found[2] if found[2].startswith("-") else found[2].upper()
+        return f"{name} is {found[1]}, but must be one of {', '.join(c for c in choices if c != 'None')}."
     if found := re.match(r"Missing value for argument '(\S+)'", text):
         return f"{found[1]} needs a value; `{prog} --help` explains it."
     if found := re.match(r"Missing from [^:]*: *(\S+)", text):
