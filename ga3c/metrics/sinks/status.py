@@ -14,8 +14,8 @@ from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.strict_json import to_json
 
 _FIGURES = (
-    "steps", "frames", "seconds", "progress", "score", "best_score", "pps", "tps", "lag", "agents", "predictors",
-    "trainers", "restarts",
+    "steps", "frames", "seconds", "progress", "seconds_left", "score", "best_score", "pps", "tps", "lag", "agents",
+    "predictors", "trainers", "restarts",
 )  # fmt: skip
 
 
