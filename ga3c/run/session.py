@@ -24,12 +24,13 @@ from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.csv import read_columns, read_episodes, shortfall, trim
 from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode
-from ga3c.run import limits, protocols, saved
+from ga3c.run import limits, protocols, saved, serving
 from ga3c.run.callbacks import callback_sinks
 from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint
 from ga3c.run.folder import RunFolder
 from ga3c.run.saved import Saved
 from ga3c.run.server import Server
+from ga3c.run.serving import Serving
 from ga3c.tune import tuning
 from ga3c.tune.tuner import Setting
 from ga3c.tune.tuning import Tunable
@@ -126,6 +127,15 @@ class Run:
     def checkpoint(self) -> None:
         """Writes a checkpoint soon."""
         self.server.commands.put(TakeCheckpoint())
+
+    def serve(self, *, host: str = "127.0.0.1", port: int | None = None, readonly: bool = False) -> Serving:
+        """Opens the run in the browser: `address` of what it returns is where. That is a process of its own, which ends
+        with `close()`, and with this program at the latest; the run may go on or be over. Unless a port is named, it is
+        8300 or the next one that is free. With `readonly` pages cannot change the run."""
+        try:
+            return serving.serve(self.folder, host, port, readonly)
+        except UserError as error:
+            raise error.for_python() from error.__cause__
 
     def set(
         self,
