@@ -99,9 +99,7 @@ class Follower:
             self._tell("snapshot", snapshot=message["snapshot"], bottleneck=_limit(message))
 
     def _tell_state(self, reply: dict[str, Any]) -> None:
-        live = said(reply)
-        self.run.is_paused = bool(live.get("paused"))
-        self._tell("state", state=live)
+        self._tell("state", state=said(reply))
 
 
 def _limit(message: dict[str, Any]) -> dict[str, str] | None:

@@ -55,11 +55,9 @@ def hello(run: RunFiles) -> dict[str, Any] | None:
     try:
         with Control.connect(run.folder, _PATIENCE_SECONDS) as control:
             control.patience = _PATIENCE_SECONDS
-            found = said(control.ask("hello"))
+            return said(control.ask("hello"))
     except (OSError, Unreachable, Refused):
         return None
-    run.is_paused = bool(found.get("paused"))
-    return found
 
 
 def said(reply: dict[str, Any]) -> dict[str, Any]:

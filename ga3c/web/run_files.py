@@ -24,6 +24,7 @@ from ga3c.view.curves import read_settings
 from ga3c.web.answers import Refusal
 
 _Found = TypeVar("_Found")
+_LIVE = ("running", "paused")
 _FRESH_SECONDS = 5.0
 """A run writes its state every second. One that has done so in the last seconds goes on, on whatever machine."""
 _FIRST_EVENTS = 64 * 1024
@@ -66,8 +67,6 @@ class RunFiles:
         self.id = identity(folder)
         self.name = folder.name
         self.is_trusted = is_trusted
-        self.is_paused = False
-        """Whether the run has said so."""
         self._status: File[Mapping[str, Any]] = File(folder / "status.json", read_status, {})
         self._settings: File[Settings] = File(folder / "config.toml", lambda _: read_settings(folder), {})
         self._started = ""
@@ -90,15 +89,13 @@ class RunFiles:
         """running, paused, complete, stopped, failed or killed."""
         status = self.status
         told = status.get("state")
-        if told != "running":
-            return told if told in ("complete", "failed") else "stopped"
-        if not self._goes_on(status):
-            return "killed"
-        return "paused" if self.is_paused else "running"
+        if told in _LIVE:
+            return str(told) if self._goes_on(status) else "killed"
+        return str(told) if told in ("complete", "failed") else "stopped"
 
     @property
     def is_live(self) -> bool:
-        return self.state() in ("running", "paused")
+        return self.state() in _LIVE
 
     def _goes_on(self, status: Mapping[str, Any]) -> bool:
         """Whether the process is there that wrote this state; one on another machine shows itself by what it writes."""
@@ -122,7 +119,7 @@ class RunFiles:
             "env": str(settings["env_id"]),
             "state": state,
             **figures,
-            "seconds_left": _number(status.get("seconds_left")) if state in ("running", "paused") else None,
+            "seconds_left": _number(status.get("seconds_left")) if state in _LIVE else None,
             "updated": status.get("updated"),
             "started": self.started(),
             "settings": {name: value for name, value in settings.items() if value != defaults().get(name)},
