@@ -2,6 +2,9 @@
 costs a place for some seconds only."""
 
 import asyncio
+import contextlib
+import socket
+import struct
 import time
 from collections.abc import Collection
 from typing import Any, cast
@@ -15,6 +18,7 @@ IDLE_SECONDS = 20.0
 STALLED_SECONDS = 20.0
 """Seconds in which a browser must read something of what waits for it."""
 _LOOK_SECONDS = 1.0
+_NOTHING_LINGERS = struct.pack("ii", 1, 0)
 
 
 class Connection(H11Protocol):
@@ -44,8 +48,10 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def abort(self) -> None:
-        """Ends the connection, and drops what waits for the browser."""
+        """Ends the connection by a reset: the system would keep for minutes what the browser has not read."""
         self.connections.discard(self)
+        with contextlib.suppress(OSError):
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
         self.transport.abort()
 
     def look(self, now: float) -> None:

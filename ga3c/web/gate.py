@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ga3c.run import listening
 from ga3c.web.answers import Refusal
@@ -68,7 +68,7 @@ class Gate:
             app = refusal.answer(closes=True)
         if app is self._app and "connection" in scope.get("state", {}):
             scope["state"]["connection"].is_known = True
-        await app(scope, _bounded(receive), _guarded(send))
+        await app(scope, receive, _guarded(send))
 
     def _entrance(self, scope: Scope, headers: Headers) -> Response | None:
         """Refuses what must not pass. The answer to an address with the token; None for all else that may pass."""
@@ -121,6 +121,8 @@ class Gate:
 
 def _check_length(headers: Headers) -> None:
     """Refuses a large body before a byte of it is read."""
+    if "transfer-encoding" in headers:
+        raise Refusal(411, "A request must say how long it is.")
     told = headers.get("content-length", "0")
     if not told.isdecimal() or len(told) > 12 or int(told) > LARGEST_BODY:
         raise Refusal(413, f"A request may have at most {LARGEST_BODY:,} bytes.")
@@ -130,21 +132,6 @@ def _cookies(headers: Headers, wanted: str) -> list[str]:
     """The cookies of a name. Another server of this machine may have left one too."""
     pairs = [part.strip().partition("=") for line in headers.getlist("cookie") for part in line.split(";")]
     return [value for name, _, value in pairs if name == wanted]
-
-
-def _bounded(receive: Receive) -> Receive:
-    """Ends a request whose body, of unknown length, turns out to be large."""
-    size = 0
-
-    async def bounded() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > LARGEST_BODY:
-            raise Refusal(413, f"A request may have at most {LARGEST_BODY:,} bytes.")
-        return message
-
-    return bounded
 
 
 def _guarded(send: Send) -> Send:

@@ -16,7 +16,7 @@ from ga3c.web.run_files import RunFiles
 _COMMANDS = ("set", "pause", "resume", "checkpoint", "stop", "trace")
 _PATIENCE_SECONDS = 2.0
 """Seconds in which a run says what it is; one that is busy for longer is shown without it."""
-_NO_ANSWER = "The run cannot be reached: it is over, or it hangs."
+NO_ANSWER = "The run cannot be reached: it is over, or it hangs."
 
 
 class Live:
@@ -69,10 +69,11 @@ def ask(run: RunFiles, do: str, arguments: dict[str, Any]) -> Response:
     """Asks a run to do something. What it refuses is an answer too."""
     try:
         with Control.connect(run.folder) as control:
-            return Json(control.ask(do, **arguments))
+            reply = control.ask(do, **arguments)
+            return Json({name: value for name, value in reply.items() if name != "id"})
     except Refused as refused:
         return Json({"ok": False, "text": str(refused), "error": str(refused)}, 409)
     except (OSError, Unreachable) as error:
-        raise Refusal(503, _NO_ANSWER) from error
+        raise Refusal(503, NO_ANSWER) from error
     except (TypeError, ValueError) as error:
         raise Refusal(400, "The command's arguments must be numbers and texts by name.") from error

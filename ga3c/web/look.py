@@ -5,7 +5,7 @@ import base64
 import contextlib
 import math
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ga3c.run.control_client import Control, Refused, Unreachable
 from ga3c.web import png
 from ga3c.web.answers import Refusal
+from ga3c.web.live import NO_ANSWER
 from ga3c.web.mailbox import Mailbox, message
 from ga3c.web.run_files import RunFiles
 
@@ -30,29 +31,37 @@ class Looks:
     def __init__(self) -> None:
         self._open: dict[Mailbox, Control] = {}
 
-    def connect(self, run: RunFiles) -> Control:
-        """A connection to the run, or a refusal that says why there is none."""
+    def begin(self, run: RunFiles, agent: int) -> tuple[Control, Iterator[dict[str, Any]]]:
+        """A connection to the run and what comes through it, or a refusal that says why there is none."""
         if len(self._open) >= MOST_STREAMS:
             raise Refusal(503, f"{MOST_STREAMS} pages look at agents already; close some.")
         try:
-            return Control.connect(run.folder)
+            control = Control.connect(run.folder)
         except (OSError, Unreachable) as error:
-            raise Refusal(503, "The run cannot be reached: it is over, or it hangs.") from error
+            raise Refusal(503, NO_ANSWER) from error
+        try:
+            return control, control.follow("look", agent=agent)
+        except Refused as refused:
+            control.close()
+            raise Refusal(409, str(refused)) from refused
+        except (OSError, Unreachable) as error:
+            control.close()
+            raise Refusal(503, NO_ANSWER) from error
 
-    async def stream(self, control: Control, agent: int) -> AsyncIterator[bytes]:
+    async def stream(self, control: Control, messages: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
         """What the run says of the agent, until the page or the run goes."""
         loop, box = asyncio.get_running_loop(), Mailbox()
         self._open[box] = control
 
         def read() -> None:
-            with contextlib.suppress(OSError, Unreachable, Refused, RuntimeError, ValueError, TypeError):
-                for told in control.follow("look", agent=agent):
+            with contextlib.suppress(OSError, Unreachable, RuntimeError, ValueError, TypeError):
+                for told in messages:
                     if isinstance(look := told.get("look"), dict):
                         loop.call_soon_threadsafe(box.put, ("look",), message("look", shown(look)))
             with contextlib.suppress(RuntimeError):  # the server has ended
                 loop.call_soon_threadsafe(box.close)
 
-        threading.Thread(target=read, name=f"look at {agent}", daemon=True).start()
+        threading.Thread(target=read, name="look", daemon=True).start()
         try:
             while not box.is_closed:
                 yield await box.take(_HEARTBEAT_SECONDS) or _HEARTBEAT

@@ -1,5 +1,6 @@
 """What a request asks for: numbers and names, checked."""
 
+import asyncio
 import json
 import math
 from collections.abc import Sequence
@@ -8,7 +9,9 @@ from typing import Any
 from starlette.requests import Request
 
 from ga3c.web.answers import Refusal
-from ga3c.web.gate import LARGEST_BODY
+
+BODY_SECONDS = 10.0
+"""Seconds for a body to arrive whole; the gate bounds its size."""
 
 
 def whole(request: Request, name: str, default: int, least: int, most: int) -> int:
@@ -59,14 +62,16 @@ def changing(request: Request, readonly: bool) -> Request:
 
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object that a request brings."""
-    data = b""
-    async for part in request.stream():
-        data += part
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            data = await request.body()
+    except TimeoutError:
+        raise Refusal(408, "The request did not arrive in time.") from None
     try:
         value = json.loads(data or b"{}", parse_constant=_refuse)
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict) or len(data) > LARGEST_BODY:
+    if not isinstance(value, dict):
         raise Refusal(400, "The request must bring a JSON object.")
     return value
 

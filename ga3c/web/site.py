@@ -48,6 +48,7 @@ class Site:
             routes=self._routes(),
             exception_handlers={Refusal: _refused, HTTPException: _missing, Ga3cError: _failed, OSError: _failed},
         )
+        self.app.router.redirect_slashes = False
 
     def _routes(self) -> list[Route]:
         api, live, records, jobs = self._api, self._live, self._records, self._jobs
@@ -98,7 +99,7 @@ class Site:
     def _look(self, request: Request) -> Response:
         run = self._catalog.run(request.path_params["run"])
         agent = query.whole(request, "agent", 0, 0, 2**31)
-        return _events(self._looks.stream(self._looks.connect(run), agent))
+        return _events(self._looks.stream(*self._looks.begin(run, agent)))
 
     def _stream(self, request: Request) -> Response:
         runs = [self._catalog.run(id_) for id_ in query.names(request, "runs", _MOST_WATCHED)]
