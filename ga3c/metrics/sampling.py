@@ -16,12 +16,12 @@ from ga3c.metrics.tables import Table
 
 Numbers = NDArray[np.float64]
 
-MOST = 8_192
+MOST = 6_000
 """Rows that are kept of a long table."""
 _BLOCK = 8
 """Rows that are read at one place: a disk that must move its heads takes longer for many places."""
-_LEAST_BYTES = 4_096
-"""Bytes of a block; a disk reads no less."""
+_LEAST_BYTES = 512
+"""Bytes of a block."""
 _WHOLE = 3
 """A table with so many times the rows that are kept of a long one is read as a whole."""
 _GROWN = 1.25
@@ -113,7 +113,8 @@ class Sample:
         else:
             found = _parse(head, _blocks(file, np.linspace(start, end - size, blocks).astype(np.int64).tolist(), size))
         excess = -(-len(found) // (_WHOLE * self._limit))
-        return found if excess <= 1 else Rows(found.values[::excess], found.offsets[::excess])
+        kept = slice((len(found) - 1) % max(1, excess), None, max(1, excess))  # with the last row
+        return Rows(found.values[kept], found.offsets[kept])
 
     def _row_bytes(self, file: BinaryIO | None = None) -> float:
         """The mean length of a row: of those that were read, or of the first in the file."""

@@ -46,7 +46,7 @@ class Site:
         self._closing: asyncio.Task[None] | None = None
         self.app = Starlette(
             routes=self._routes(),
-            exception_handlers={Refusal: _refused, HTTPException: _missing, Ga3cError: _failed, OSError: _failed},
+            exception_handlers={Refusal: _refused, HTTPException: _missing, Ga3cError: _failed, Exception: _failed},
         )
         self.app.router.redirect_slashes = False
 
@@ -123,5 +123,5 @@ def _missing(request: Request, error: Exception) -> Response:
 
 def _failed(request: Request, error: Exception) -> Response:
     """What people should know of; a file that became unreadable meanwhile, for example."""
-    text = str(error) if isinstance(error, Ga3cError) else f"The system refused something: {error}."
+    text = str(error) if isinstance(error, Ga3cError) else f"This cannot be shown: {type(error).__name__}: {error}."
     return Json({"error": text}, 500)
