@@ -103,18 +103,39 @@ def test_a_long_table_is_sampled_at_even_distances(tmp_path: Path) -> None:
         assert row[1] == row[0] / 2
 
 
-def test_a_part_of_a_long_table_is_read_more_closely(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("low", "high"), [(1, 50), (100_000, 100_400), (199_900, 200_000), (7.5, 7.5), (-9, 0)])
+def test_a_small_part_of_a_long_table_is_read_as_a_whole(tmp_path: Path, low: float, high: float) -> None:
     write(tmp_path, 1, 200_001, "w")
     sample = Sample(table(tmp_path), most=800)
     sample.refresh()
-    offsets = sample.rows.offsets
-    rows = sample.between(int(offsets[100]), int(offsets[120]))
-    inside = [int(value) for value in rows.values[:, 0]]
-    first, last = steps(sample)[100], steps(sample)[120]
-    assert len(inside) > 20
-    assert inside == sorted(set(inside))
-    assert first <= inside[0] <= first + 50
-    assert last - 400 <= inside[-1] < last
+    for name, scale in (("steps", 1), ("seconds", 2)):
+        rows = sample.between(name, low / scale, high / scale)
+        found = [int(value) for value in rows.values[:, 0] if low <= value <= high]
+        assert found == [n for n in range(1, 200_001) if low <= n <= high]
+        assert rows.values[:, 0].tolist() == (2 * rows.values[:, 1]).tolist()  # no line was read from its middle
+
+
+def test_a_larger_part_is_sampled(tmp_path: Path) -> None:
+    write(tmp_path, 1, 200_001, "w")
+    sample = Sample(table(tmp_path), most=800)
+    sample.refresh()
+    found = [int(value) for value in sample.between("steps", 50_000, 100_000).values[:, 0]]
+    assert found == sorted(set(found))
+    assert 400 <= sum(50_000 <= value <= 100_000 for value in found) <= 3 * 800
+    assert found[0] <= 50_200
+    assert found[-1] >= 99_800
+
+
+def test_a_part_of_a_damaged_table_is_no_error(tmp_path: Path) -> None:
+    write(tmp_path, 1, 50_001, "w")
+    path = tmp_path / "table.csv"
+    data = bytearray(path.read_bytes())
+    data[300_000:900_000] = bytes(600_000)
+    path.write_bytes(data)
+    sample = Sample(table(tmp_path), most=400)
+    sample.refresh()
+    assert len(sample.between("steps", 20_000, 20_050)) <= 3 * 400
+    assert len(sample.between("steps", 49_000, 49_050)) > 0
 
 
 def test_a_long_table_that_grows_is_followed_and_stays_small(tmp_path: Path) -> None:
