@@ -50,7 +50,7 @@ class Echo:
             case "gallery":
                 client.send({"id": number, "ok": True, "text": "x" * 100_000})
                 client.send({"id": None, "between": 1})
-                client.send({"id": number, "ok": True}, self.descriptor)
+                client.send({"id": number, "ok": True}, os.dup(self.descriptor or 0))
             case _:
                 client.answer(number, True, "Done.", got=request)
 
