@@ -30,6 +30,8 @@ class FakeRun:
         self.asked: list[dict[str, Any]] = []
         self.refusal = ""
         self.hello = HELLO
+        self.gallery: int | None = None
+        """The descriptor of its gallery."""
         self._lock = (folder / ".lock").open("w")
         self._followers: list[socket.socket] = []
         self._open: list[socket.socket] = []
@@ -45,8 +47,8 @@ class FakeRun:
     def followers(self) -> int:
         return len(self._followers)
 
-    def set_state(self, state: str) -> None:
-        add_status(self.folder, state=state, pid=os.getpid(), updated=now(), env="CartPole-v1", steps=5, seconds=5.0)
+    def set_state(self, state: str, pid: int = os.getpid()) -> None:
+        add_status(self.folder, state=state, pid=pid, updated=now(), env="CartPole-v1", steps=5, seconds=5.0)
 
     def say(self, **message: Any) -> None:
         for follower in list(self._followers):
@@ -82,8 +84,12 @@ class FakeRun:
                 refused = self.refusal if request["do"] != "hello" else ""
                 reply = {"ok": False, "text": refused} if refused else {"ok": True, "text": "Done."}
                 more = self.hello if request["do"] == "hello" else {}
-                connection.sendall(json.dumps({"id": request["id"], **reply, **more}).encode() + b"\n")
-                if request["do"] in ("follow", "look"):
+                line = json.dumps({"id": request["id"], **reply, **more}).encode() + b"\n"
+                if request["do"] == "gallery" and self.gallery is not None and not refused:
+                    socket.send_fds(connection, [line], [self.gallery])
+                else:
+                    connection.sendall(line)
+                if request["do"] in ("follow", "look", "gallery"):
                     self._followers.append(connection)
         with contextlib.suppress(ValueError):
             self._followers.remove(connection)
