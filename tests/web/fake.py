@@ -118,13 +118,14 @@ class Fake:
         def parts(named: Sequence[tuple[str, str]], wanted: Sequence[str]) -> list[dict[str, Any]]:
             return [
                 {
-                    "part": name.strip(), "mean": means[part], "p50": means[part] * 0.9, "p95": means[part] * 1.8,
+                    "part": part, "name": name.strip(), "mean": means[part], "p50": means[part] * 0.9, "p95": means[part] * 1.8,
                     "p99": means[part] * 2.7,
                 }
                 for name, part in named if part in wanted
             ]  # fmt: skip
 
-        answer = {"step": parts(times.STEP, STEP), "prediction": [], "update": parts(times.UPDATE, OF_TRAINERS)}
+        answer = {"step": parts(times.STEP, STEP), "update": parts(times.UPDATE, OF_TRAINERS)}
+        answer["prediction"] = [part for part in answer["step"] if part["part"].startswith("prediction_")]
         return JSONResponse({"seconds": self.run_of(request).seconds, **answer})
 
     async def events(self, request: Request) -> Response:

@@ -4,7 +4,6 @@ import { at, getText, post, told } from "./api.js";
 import { button, element, fill, say, section } from "./element.js";
 
 const POLL_MS = 3000;
-const MOST_POLLS = 100;
 
 /** The section. @param {import("./watched.js").Watched} run @param {AbortSignal} signal */
 export function files(run, signal) {
@@ -66,12 +65,12 @@ async function film(run, outcome, signal) {
   say(outcome, "Playing an episode…");
   try {
     await post(at(run.id, "video"), { episodes: 1 });
-    for (let i = 0; i < MOST_POLLS && !signal.aborted; i++) {
+    do {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       await run.refresh(signal);
-      if (run.details.files.videos.length > before) return say(outcome, "The video is below.");
-    }
-    say(outcome, "There is no video yet.");
+    } while (run.details.files.recording);
+    const isThere = run.details.files.videos.length > before;
+    say(outcome, isThere ? "The video is below." : run.details.files.failure || "There is no video.");
   } catch (error) {
     if (!signal.aborted) say(outcome, told(error));
   }

@@ -1,7 +1,7 @@
 /** The events of a run: starts and stops, restarts, warnings, what the tuner and people changed. Newest first. */
 
 import { at, getJson } from "./api.js";
-import { button, element, section } from "./element.js";
+import { element, section } from "./element.js";
 import { clock, moment, number } from "./text.js";
 
 /** @typedef {import("./types.js").RunEvent} RunEvent */
@@ -24,34 +24,47 @@ export function happenings(run, signal) {
     element("thead", {}, element("tr", {}, ...heads)),
     rows,
   );
-  const more = button("Load more", () => load(), { hidden: true });
   /** @type {Set<string>} */
   const known = new Set();
   /** @type {Set<string>} */
   const kinds = new Set();
-  let next = 0;
+  /** @type {number | null} */
+  let next = null;
 
   /** @param {RunEvent} event */
   function add(event) {
     const key = JSON.stringify([event.time, event.kind, event.text]);
     if (!event.text || known.has(key)) return;
     known.add(key);
-    const made = row(event);
+    const made = row(event, key);
     made.hidden = kind.value !== "" && kind.value !== event.kind;
-    rows.prepend(made);
-    if (rows.children.length > MOST) rows.lastElementChild?.remove();
+    // What was missed comes after what happened since.
+    const older = [...rows.children].find(
+      (one) => one instanceof HTMLElement && (one.dataset.time ?? "") <= event.time,
+    );
+    rows.insertBefore(made, older ?? null);
+    if (rows.children.length > MOST) forget(rows.lastElementChild);
     if (!kinds.has(event.kind)) kind.append(element("option", {}, event.kind));
     kinds.add(event.kind);
   }
 
+  /** @param {Element | null} oldest */
+  function forget(oldest) {
+    if (oldest instanceof HTMLElement) known.delete(oldest.dataset.key ?? "");
+    oldest?.remove();
+  }
+
+  /** The newest events at first, and later what came since. */
   async function load() {
     try {
-      const answer = await getJson(at(run.id, "events", { after: next, most: PAGE }), signal);
-      answer.events.forEach(add);
-      next = answer.next;
-      more.hidden = answer.events.length < PAGE;
+      for (let isFull = true; isFull && !signal.aborted;) {
+        const answer = await getJson(at(run.id, "events", { after: next, most: PAGE }), signal);
+        answer.events.forEach(add);
+        isFull = next !== null && answer.events.length === PAGE;
+        next = answer.next;
+      }
     } catch {
-      more.hidden = false;
+      // The page says that the connection is lost, and comes back.
     }
   }
 
@@ -65,19 +78,19 @@ export function happenings(run, signal) {
   return section(
     "events",
     "Events",
-    element("div", { class: "toolbar" }, kind, more),
+    element("div", { class: "toolbar" }, kind),
     element("div", { class: "scroll tall", tabindex: 0, role: "group", "aria-label": "Events" }, table),
   );
 }
 
-/** @param {RunEvent} event */
-function row({ time, seconds, steps, kind, text }) {
+/** @param {RunEvent} event @param {string} key */
+function row({ time, seconds, steps, kind, text }, key) {
   const cells = [
-    element("td", { class: "figure" }, seconds === null ? "" : clock(seconds)),
+    element("td", { class: "figure" }, clock(seconds)),
     element("td", { class: WARNED.has(kind) ? "warned" : null }, kind),
     element("td", { class: "text" }, text),
-    element("td", { class: "figure" }, steps === null ? "" : number(steps)),
+    element("td", { class: "figure" }, number(steps)),
     element("td", { class: "soft" }, moment(time)),
   ];
-  return element("tr", { "data-kind": kind }, ...cells);
+  return element("tr", { "data-kind": kind, "data-time": time, "data-key": key }, ...cells);
 }

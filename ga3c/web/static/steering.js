@@ -37,7 +37,7 @@ export function steering(run, signal) {
     { class: "controls" },
     buttons.element,
     outcome.element,
-    element("div", { class: "switch" }, tuning, element("label", { for: tuning.id }, "Tuner adjusts the numbers")),
+    element("div", { class: "switch" }, tuning, element("label", { for: tuning.id }, "The tuner adjusts the numbers")),
     ...numbers.map(([, control]) => control.element),
     ...rates.map(([, control]) => control.element),
     schedule,

@@ -11,7 +11,7 @@ const POLL_MS = 5000;
 const COLOURS = ["c2", "c0", "c4", "c3", "c1", "c5", "soft"];
 const BLOCKS = /** @type {const} */ ([
   ["step", "A step of an agent"],
-  ["prediction", "A prediction"],
+  ["prediction", "Of that, a prediction"],
   ["update", "An update"],
 ]);
 
@@ -68,11 +68,11 @@ function block(title, parts) {
   const total = parts.reduce((sum, part) => sum + (part.mean ?? 0), 0);
   if (!(total > 0)) return null;
   const bar = element("div", { class: "stack", role: "img" });
-  bar.setAttribute("aria-label", `${title}: ${parts.map((part) => `${part.part} ${number(part.mean)} ms`).join(", ")}`);
+  bar.setAttribute("aria-label", `${title}: ${parts.map((part) => `${part.name} ${number(part.mean)} ms`).join(", ")}`);
   parts.forEach((part, i) => {
     const piece = element("span", {
       class: COLOURS[i % COLOURS.length],
-      title: `${part.part}: ${number(part.mean)} ms`,
+      title: `${part.name}: ${number(part.mean)} ms`,
     });
     piece.style.width = `${(100 * (part.mean ?? 0)) / total}%`;
     bar.append(piece);
@@ -103,7 +103,7 @@ function table(title, parts, total) {
     return element(
       "tr",
       {},
-      element("th", { scope: "row" }, key, part.part),
+      element("th", { scope: "row" }, key, part.name),
       ...figures.map((text) => element("td", { class: "figure" }, text)),
     );
   });

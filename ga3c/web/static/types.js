@@ -17,7 +17,9 @@
  *   bottleneck: Bottleneck | null, files: Files, queue_capacity: {prediction: number | null, training: number | null}
  * }} RunDetails
  *
- * @typedef {{trace: boolean, videos: string[], card: boolean, logs: string[]}} Files
+ * @typedef {{
+ *   trace: boolean, videos: string[], card: boolean, logs: string[], recording?: boolean, failure?: string
+ * }} Files `recording`: a video is being made; `failure`: why the last one could not be made.
  *
  * @typedef {{agents: number, predictors: number, trainers: number}} Numbers The paper's N_A, N_P and N_T.
  *
@@ -44,7 +46,7 @@
  *
  * @typedef {{x: number[], y: Record<string, Spread>, rows: number}} Series
  *
- * @typedef {{part: string, mean: number | null, p50: number | null, p95: number | null, p99: number | null}} Part
+ * @typedef {{part: string, name: string, mean: number | null, p50: number | null, p95: number | null, p99: number | null}} Part
  *
  * @typedef {{seconds: number | null, step: Part[], prediction: Part[], update: Part[]}} Account
  *
