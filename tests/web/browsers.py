@@ -37,7 +37,9 @@ def opened(browser: Any, address: str, **options: Any) -> Iterator[Any]:
     page = context.new_page()
     page.set_default_timeout(10_000)
     complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.complaints = complaints
     page.goto(address)
@@ -49,10 +51,10 @@ def opened(browser: Any, address: str, **options: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Serves an app in a thread; gives its address."""
+def served(app: Any, port: int = 0) -> Iterator[str]:
+    """Serves an app in a thread, at any port that is free if none is given; gives its address."""
     uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `web`")
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))

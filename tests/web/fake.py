@@ -86,10 +86,11 @@ class Fake:
             return JSONResponse({"error": "There is no such run."}, 404)
         run = self.run_of(request)
         files = {"trace": True, "videos": run.videos, "card": True, "logs": ["server.log", "agents-000.log"]}
+        own = {"env_id": run.env, "engine.system": run.system}
         return JSONResponse(
             run.row()
             | {
-                "all_settings": _DEFAULTS | {"env_id": run.env, "engine.system": run.system} | run.settings, "rules": "standard", "columns": list(run.snapshot()),
+                "all_settings": _DEFAULTS | own | run.settings, "rules": "standard", "columns": list(run.snapshot()),
                 "live": run.live(), "bottleneck": run.bottleneck(), "files": files,
                 "queue_capacity": {"prediction": run.setting["agents"], "training": 100},
             }
@@ -98,7 +99,9 @@ class Fake:
     async def series(self, request: Request) -> Response:
         query = request.query_params
         low, high = (float(query[name]) if name in query else None for name in ("from", "to"))
-        answer = self.run_of(request).series(query["y"].split(","), query["x"], int(query.get("points", 800)), low, high)
+        answer = self.run_of(request).series(
+            query["y"].split(","), query["x"], int(query.get("points", 800)), low, high
+        )
         return JSONResponse(finite(answer))
 
     async def episodes(self, request: Request) -> Response:
@@ -117,12 +120,11 @@ class Fake:
 
         def parts(named: Sequence[tuple[str, str]], wanted: Sequence[str]) -> list[dict[str, Any]]:
             return [
-                {
-                    "part": part, "name": name.strip(), "mean": means[part], "p50": means[part] * 0.9, "p95": means[part] * 1.8,
-                    "p99": means[part] * 2.7,
-                }
-                for name, part in named if part in wanted
-            ]  # fmt: skip
+                {"part": part, "name": name.strip(), "mean": means[part]}
+                | {figure: means[part] * factor for figure, factor in (("p50", 0.9), ("p95", 1.8), ("p99", 2.7))}
+                for name, part in named
+                if part in wanted
+            ]
 
         answer = {"step": parts(times.STEP, STEP), "update": parts(times.UPDATE, OF_TRAINERS)}
         answer["prediction"] = [part for part in answer["step"] if part["part"].startswith("prediction_")]
@@ -141,7 +143,11 @@ class Fake:
             accepted = setting if better else accepted
             names = ("agents", "predictors", "trainers")
             rows.append(
-                {"seconds": 40.0 + 21.0 * number, "steps": 90_000 + 50_000 * number, **dict(zip(names, setting, strict=True))}
+                {
+                    "seconds": 40.0 + 21.0 * number,
+                    "steps": 90_000 + 50_000 * number,
+                    **dict(zip(names, setting, strict=True)),
+                }
                 | {"tps": tps, "pps": tps * 80, "lag": 6.0, "decision": "accepted" if better else "rejected"}
                 | {f"accepted_{name}": value for name, value in zip(names, accepted, strict=True)}
                 | {"why": f"TPS rose to {tps:.3g}" if better else f"TPS did not rise above {tps:.3g}"}
@@ -279,7 +285,9 @@ def _obey(run: FakeRun, asked: dict[str, Any]) -> str | None:
         return ", ".join(f"{name} {value}" for name, value in asked.items() if name != "do") + "."
     if do in ("pause", "resume", "stop"):
         run.change({"pause": "paused", "resume": "running", "stop": "stopped"}[do])
-    return {"pause": "paused.", "resume": "the run goes on.", "stop": "the run ends.", "checkpoint": "a checkpoint."}[do]
+    return {"pause": "paused.", "resume": "the run goes on.", "stop": "the run ends.", "checkpoint": "a checkpoint."}[
+        do
+    ]
 
 
 def _message(name: str, data: object) -> str:

@@ -92,7 +92,9 @@ class FakeRun:
             "replying_ms": 0.1, "update_ms": 26.0 + wobble[8], "update_device_ms": 24.0 + wobble[8], "restarts": 0.0,
             "core_utilisation": np.clip(0.88 + 0.03 * wobble[0], 0, 1), **shares, **self.setting,
         }  # fmt: skip
-        return {name: np.broadcast_to(np.asarray(figures.get(name, math.nan), float), seconds.shape) for name in METRICS}
+        return {
+            name: np.broadcast_to(np.asarray(figures.get(name, math.nan), float), seconds.shape) for name in METRICS
+        }
 
     def _shares(self, wobble: Numbers) -> dict[str, Numbers]:
         """Shares of time that belong to the stage that limits the run."""
@@ -146,7 +148,8 @@ class FakeRun:
         gallery = {"places": 16, "bytes": 160 * 210} if self.with_pictures else None
         return {
             "version": "0.6", "env": self.env, "pid": 4242, "paused": self.state == "paused", "tuning": self.tuning,
-            "setting": self.setting, "space": SPACE, "rates": rates, "held": self.held, "profile": 5.0, "gallery": gallery,
+            "setting": self.setting, "space": SPACE, "rates": rates, "held": self.held, "profile": 5.0,
+            "gallery": gallery,
         }  # fmt: skip
 
     def bottleneck(self) -> Json:
@@ -190,21 +193,24 @@ def _wobble(seconds: Numbers, seed: int) -> Numbers:
 
 def made() -> list[FakeRun]:
     """Runs of each state, three of them with other seeds."""
-    pong = {"env_id": "ALE/Pong-v5", "engine.trainers": 2, "learn.rollout": 20}
+    pong = {"engine.trainers": 2, "learn.rollout": 20}
+    slow = pong | {"learn.learning_rate": 1e-4}
     runs = [
         FakeRun("a1", "pong-live", "ALE/Pong-v5", "running", 1240.0, pong | {"net.net": "large"}),
-        FakeRun("b2", "cartpole", "CartPole-v1", "running", 62.0, {"env_id": "CartPole-v1", "engine.agents": 32}, 180.0, 480.0, "environments", False),
+        FakeRun(
+            "b2", "cartpole", "CartPole-v1", "running", 62.0, {"engine.agents": 32}, limit=180.0, best=480.0,
+            stage="environments", with_pictures=False,
+        ),
+        FakeRun("e1", "breakout", "ALE/Breakout-v5", "paused", 900.0, {}, best=31.0, stage="predictors"),
+        FakeRun("f1", "humanoid", "Humanoid-v5", "failed", 35.0, {"net.net": "mlp", "learn.discount": 0.995}, best=2.0),
+        FakeRun("d1", "pong-lr1e-4-seed1", "ALE/Pong-v5", "stopped", 5400.0, slow | {"run.seed": 1}, best=9.0),
+        FakeRun("d2", "pong-lr1e-4-seed2", "ALE/Pong-v5", "killed", 4100.0, slow | {"run.seed": 2}, best=11.0),
     ]  # fmt: skip
     for seed in (1, 2, 3):
         settings = pong | {"run.seed": seed}
-        runs.append(FakeRun(f"c{seed}", f"pong-seed{seed}", "ALE/Pong-v5", "complete", 7200.0, settings, best=17.0 + seed))
-    slow = pong | {"learn.learning_rate": 1e-4}
-    runs += [
-        FakeRun("d1", "pong-lr1e-4-seed1", "ALE/Pong-v5", "stopped", 5400.0, slow | {"run.seed": 1}, best=9.0),
-        FakeRun("d2", "pong-lr1e-4-seed2", "ALE/Pong-v5", "killed", 4100.0, slow | {"run.seed": 2}, best=11.0),
-        FakeRun("e1", "breakout-paused", "ALE/Breakout-v5", "paused", 900.0, {"env_id": "ALE/Breakout-v5"}, best=31.0, stage="predictors"),
-        FakeRun("f1", "humanoid", "Humanoid-v5", "failed", 35.0, {"env_id": "Humanoid-v5", "net.net": "mlp", "learn.discount": 0.995}, best=2.0),
-    ]  # fmt: skip
+        runs.append(
+            FakeRun(f"c{seed}", f"pong-seed{seed}", "ALE/Pong-v5", "complete", 7200.0, settings, best=17.0 + seed)
+        )
     for run in runs:
         run.tell("start", f"Training {run.env} in runs/{run.name}.")
         run.tell("checkpoint", "", steps=100)

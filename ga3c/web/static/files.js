@@ -8,7 +8,13 @@ const POLL_MS = 3000;
 /** The section. @param {import("./watched.js").Watched} run @param {AbortSignal} signal */
 export function files(run, signal) {
   const report = element("a", { href: at(run.id, "report"), target: "_blank", rel: "noopener" }, "Report as one page");
-  const card = element("pre", { class: "tall", tabindex: 0, hidden: true, "aria-label": "Model card" });
+  const card = element("pre", {
+    class: "tall",
+    tabindex: 0,
+    role: "region",
+    hidden: true,
+    "aria-label": "The model card",
+  });
   const cardButton = button(
     "Model card",
     async () => {

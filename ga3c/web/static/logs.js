@@ -8,7 +8,7 @@ export function logs(run, signal) {
   const name = element("select", { "aria-label": "Log" });
   const text = element(
     "pre",
-    { class: "tall", tabindex: 0, "aria-label": "The end of the log" },
+    { class: "tall", tabindex: 0, role: "region", "aria-label": "The end of the log" },
     "Choose a log and load it.",
   );
   const load = button("Load its end", async () => {

@@ -16,11 +16,15 @@ export class Looking {
   #source = null;
   /** @type {{steps: number[], values: Array<number | null>}} */
   #episode = { steps: [], values: [] };
+  /** What had the focus when the panel was opened. @type {Element | null} */
+  #opener = null;
   #signal;
 
-  /** @param {import("./watched.js").Watched} run @param {AbortSignal} signal */
-  constructor(run, signal) {
+  /** @param {import("./watched.js").Watched} run @param {(agent: number | null) => void} chosen is told whom it looks at
+   * @param {AbortSignal} signal */
+  constructor(run, chosen, signal) {
     this.run = run;
+    this.chosen = chosen;
     this.#signal = signal;
     this.title = element("h2", { id: "look-title", tabindex: -1 });
     this.facts = element("p", { class: "note" });
@@ -58,7 +62,9 @@ export class Looking {
     if (!Number.isInteger(agent) || agent < 0) return;
     this.#source?.close();
     this.#episode = { steps: [], values: [] };
+    this.#opener = document.activeElement;
     this.panel.hidden = false;
+    this.chosen(agent);
     say(this.title, `Agent ${agent}`);
     say(this.facts, "Waiting for its next step.");
     fill(this.frames);
@@ -74,6 +80,8 @@ export class Looking {
   close() {
     this.#source?.close();
     this.panel.hidden = true;
+    this.chosen(null);
+    if (this.#opener instanceof HTMLElement) this.#opener.focus();
   }
 
   /** @param {Look} look */

@@ -20,12 +20,16 @@ class Game {
     this.canvas = element("canvas", { width: 160, height: 210, "aria-hidden": "true" });
     this.agentText = element("span", {});
     this.score = element("b", {});
-    this.button = element(
-      "button",
-      { type: "button", class: "game" },
-      this.canvas,
-      element("span", { class: "caption" }, this.agentText, this.score),
+    const hidden = (/** @type {string} */ text) => element("span", { class: "hidden" }, text);
+    const caption = element(
+      "span",
+      { class: "caption" },
+      hidden("look at agent "),
+      this.agentText,
+      hidden(" score "),
+      this.score,
     );
+    this.button = element("button", { type: "button", class: "game" }, this.canvas, caption);
     this.button.addEventListener("click", () => choose(this.agent));
   }
 
@@ -34,7 +38,6 @@ class Game {
     this.agent = agent;
     say(this.agentText, `#${agent}`);
     say(this.score, number(score));
-    this.button.setAttribute("aria-label", `Agent ${agent}, score ${number(score)}: look closer`);
     if (!picture) return;
     const bitmap = await createImageBitmap(picture);
     if (this.canvas.width !== bitmap.width || this.canvas.height !== bitmap.height) {
@@ -51,11 +54,11 @@ export function wall(run, signal) {
   const games = new Map();
   const grid = element("div", { class: "games" });
   const note = element("p", { class: "note" });
-  const looking = new Looking(run, signal);
+  const looking = new Looking(run, mark, signal);
   let since = 0n;
 
-  function choose(/** @type {number} */ agent) {
-    looking.open(agent);
+  /** @param {number | null} agent */
+  function mark(agent) {
     for (const game of games.values()) game.button.setAttribute("aria-pressed", `${game.agent === agent}`);
   }
 
@@ -63,7 +66,7 @@ export function wall(run, signal) {
   function show(place) {
     let game = games.get(place.place);
     if (!game) {
-      game = new Game(choose);
+      game = new Game((agent) => looking.open(agent));
       games.set(place.place, game);
       const order = [...games.keys()].sort((a, b) => a - b);
       fill(grid, ...order.map((one) => games.get(one)?.button));
