@@ -1,5 +1,5 @@
 """The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
-`envs`, `bench`, `doctor`, `check`, `completion`."""
+`web`, `envs`, `bench`, `doctor`, `check`, `completion`."""
 
 import os
 
@@ -35,6 +35,7 @@ from ga3c.flags.arguments import (
     ResumeArguments,
     SweepArguments,
     TrainArguments,
+    WebArguments,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def train(arguments: Sequence[str]) -> None:
     interruption.unwind()
     api.train(
         args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui,
+        web=args.web, web_port=args.web_port, web_readonly=args.web_readonly,
         env_args=keywords.env_args(args.env_args), **settings,
     )  # fmt: skip
 
@@ -70,7 +72,10 @@ def resume(arguments: Sequence[str]) -> None:
 
     interruption.unwind()
     trust = consent.given(args.folder, args.trust)
-    api.resume(args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui, trust=trust)
+    api.resume(
+        args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui, trust=trust,
+        web=args.web, web_port=args.web_port, web_readonly=args.web_readonly,
+    )  # fmt: skip
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -142,6 +147,17 @@ def report(arguments: Sequence[str]) -> None:
 
     interruption.unwind()
     command.write(args.folders, args.out)
+
+
+def web(arguments: Sequence[str]) -> None:
+    args = parsing.read(WebArguments, arguments, "ga3c web")
+    from ga3c.run import serving
+
+    serving.check_packages()
+    from ga3c.web import command
+
+    interruption.unwind()
+    command.serve(args.folders, args.host, args.port, args.web_readonly, args.open)
 
 
 def environments(arguments: Sequence[str]) -> None:
@@ -235,6 +251,7 @@ COMMANDS = {
     "report": Command(
         report, "write runs or results as one HTML file with all their curves and tables", ReportArguments
     ),
+    "web": Command(web, "watch and steer runs in the browser", WebArguments),
     "envs": Command(environments, "list the environments that can be trained here", EnvsArguments),
     "bench": Command(bench, "measure how fast this machine trains, and where the time goes"),
     "doctor": Command(

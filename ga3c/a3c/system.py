@@ -88,6 +88,16 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
             self._reports.start()
         self._start_children(self._config.engine.agents)
 
+    def pause(self) -> None:
+        self.board.paused[0] = 1
+
+    def go_on(self) -> None:
+        self.board.paused[0] = 0
+
+    @property
+    def rests(self) -> bool:
+        return bool(self.board.resting.all())
+
     def all_act(self) -> bool:
         return bool((self.board.updates > 0).all())
 
@@ -110,7 +120,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         return int(self._slots.posted_ns[number])
 
     def _owes_step(self, number: int) -> bool:
-        return True  # a learner waits for nobody
+        return not self.board.paused[0]  # else a learner waits for nobody
 
     def _has_started(self, number: int) -> bool:
         return bool(self._slots.posted_ns[number] > self._spawned_ns[number])
@@ -119,6 +129,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         self.board.stopping[0] = 1
 
     def _spawn(self, number: int, incarnation: int) -> ChildProcess | LearnerThread:
+        self.board.resting[number] = 0
         self._spawned_ns[number] = self._slots.posted_ns[number] = time.monotonic_ns()
         wraps = wrapping.factory_ids(self._config.env.wrap)
         task = LearnerTask(

@@ -72,5 +72,8 @@ class AgentHost(Supervised, Protocol):
     def play(self, agents: int) -> None:
         """Changes how many agents play."""
 
+    def go_on(self) -> None:
+        """All agents have waited while the run was paused: that time does not count as waiting for a prediction."""
+
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes groups whose actions are in their slots."""

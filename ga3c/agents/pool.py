@@ -94,6 +94,14 @@ class AgentPool(Supervisor[AgentProcess]):
         self.queue.play(self.slots.playing[: len(self.groups)].tolist())
         self._playing = agents
 
+    def go_on(self) -> None:
+        now = time.monotonic_ns()
+        self.slots.resumed_ns[:] = now
+        for group in self.groups:
+            # One that has not asked yet owes a step, for which it is still watched.
+            if self.slots.posted_ns[group.start] >= self._answered_ns[group.number]:
+                self.slots.posted_ns[group.start : group.stop] = now
+
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes the groups whose actions are in their slots, except those whose process has died."""
         with self._lock:

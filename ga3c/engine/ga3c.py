@@ -91,6 +91,8 @@ class Ga3c:
         self._gpu = GpuMeter(device.find_gpu(where))
         self._changing = threading.Lock()
         self._started = self._stopped = self._hurried = False
+        self._version_before = 0
+        """Updates before the run, or this part of it, began."""
         self.left: Sequence[str] = ()
         """Threads that had not ended when `stop` returned, by name."""
         self._turns = Turns(lambda: self.stats.failure is not None) if engine.deterministic else None
@@ -154,6 +156,7 @@ class Ga3c:
     def start(self) -> None:
         """The agents make their environments while the threads capture their graphs: each takes seconds."""
         with self._changing:
+            self._version_before = self.model.version
             self.pool.start()
             for stage in self._stages:
                 self._prepare(stage)
@@ -220,6 +223,29 @@ class Ga3c:
         if self._started:
             stage.prepare()
             stage.start()
+
+    # -- pauses -------------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Predictors rest after their batch, so that agents wait for actions. Trainers finish what is in the queue."""
+        with self._changing:
+            self.pool.queue.nudge(self._predictor_seats.pause())
+
+    def go_on(self) -> None:
+        """Ends a pause. No part's pause counts as waiting."""
+        with self._changing:
+            self.pool.go_on()
+            self._predictor_seats.go_on()
+            self.training_queue.nudge()
+
+    @property
+    def rests(self) -> bool:
+        """Whether a pause has reached every part: no predictor works, and trainers have made all updates that they
+        can."""
+        predicts = self._predictor_seats.taken > 0 and any(predictor.is_alive() for predictor in self.predictors)
+        learn, queue = self._config.learn, self.training_queue
+        made = self.model.version - self._version_before
+        return not predicts and not queue.is_ready and made == queue.went // learn.batch_rollouts * learn.reuse
 
     # -- supervision --------------------------------------------------------------------------------------------------
 

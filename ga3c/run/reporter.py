@@ -32,6 +32,10 @@ class Reporter:
         event = Event(kind, text, details)
         self._each("event", lambda sink: sink.event(event))
 
+    def rest(self) -> None:
+        """Shows that a run which is paused lives."""
+        self._each("rest", lambda sink: sink.rest())
+
     def sync(self) -> None:
         """Makes the record so far survive a power failure."""
         self._each("sync", lambda sink: sink.sync())

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from ga3c.config import Config
 from ga3c.errors import Diverged, RunFailed
@@ -15,16 +16,30 @@ from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode, Snapshot
 from ga3c.metrics.text import count, duration, number
 from ga3c.run import commands
 from ga3c.run.checkpoint import Checkpoint
-from ga3c.run.commands import Command, CommandQueue, SetNumbers, SetRates, TakeCheckpoint
+from ga3c.run.commands import (
+    Command,
+    CommandQueue,
+    Order,
+    Outcome,
+    Pause,
+    ReleaseRates,
+    Resume,
+    SetNumbers,
+    SetRates,
+    SetTuning,
+    Stop,
+    TakeCheckpoint,
+    WriteTrace,
+)
 from ga3c.run.folder import RunFolder
 from ga3c.run.interrupts import Interrupts
 from ga3c.run.pauses import Pauses
 from ga3c.run.reporter import Reporter
 from ga3c.run.saver import RETRY_SECONDS, Saver, Written
+from ga3c.run.steering import Steering
 from ga3c.run.system import System
 from ga3c.run.watch import AgentWatch
-from ga3c.tune.tuner import Setting
-from ga3c.tune.tuning import Tunable, Tuning
+from ga3c.tune.tuning import Tunable, Tuning, begin_here
 
 _TICK_SECONDS = 0.1
 """Seconds between looks at processes, limits and commands."""
@@ -32,6 +47,8 @@ _RECORD_SECONDS = 1.0
 """Seconds between records of metrics."""
 _PATIENCE_SECONDS = 2.0
 """Seconds for agent processes to end by themselves."""
+_STEERED_SECONDS = 2.0
+"""Seconds after which a change by people is in a checkpoint: one checkpoint for many changes."""
 
 
 class Server:
@@ -63,13 +80,14 @@ class Server:
         self.notices: list[tuple[Kind, str]] = [("note", note) for note in notes]
         """Events that are told as soon as the run begins."""
         self._rules = rules
-        self._tuning = tuning
         self._folder = folder
         self._reporter = Reporter()
-        self._saver = Saver(folder, system.model, config)
+        begin = functools.partial(begin_here, system, config, folder.tuning) if isinstance(system, Tunable) else None
+        self.steering = Steering(system, config.engine, tuning, begin, self._tell)
+        self._saver = Saver(folder, system.model, config, self.steering.steered)
         self._interrupts = Interrupts(self.stop, system.hurry)
         self._pauses = Pauses(self._interrupts.take_continued)
-        self._next_checkpoint = math.inf
+        self._next_record = self._next_checkpoint = math.inf
         self._refused = False
         """Whether the disk refused the latest checkpoint."""
         self._begun = False
@@ -82,6 +100,12 @@ class Server:
         self.resumed = True
         self.system.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
+        if saved.steered is not None:
+            self.steering.restore(saved.steered, saved.counters.steps)
+            self.notices.append(("note", saved.steered.describe()))
+
+    def _tell(self, kind: Kind, text: str = "", **details: Any) -> None:
+        self._reporter.tell(kind, text, **details)
 
     def signals(self) -> AbstractContextManager[None]:
         """Within the block Ctrl-C, SIGTERM and the like end the run in order, also before it has begun."""
@@ -147,7 +171,7 @@ class Server:
 
     def _supervise(self) -> None:
         now = time.monotonic()
-        next_record = now + _RECORD_SECONDS
+        self._next_record = now + _RECORD_SECONDS
         self._next_checkpoint = min(self._next_checkpoint, now + self.config.run.checkpoint_seconds)
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
@@ -157,26 +181,14 @@ class Server:
                 diverged = isinstance(failed, Diverged)
                 self._fail(failed, "The policy diverged." if diverged else "Agent processes failed too often.")
                 break
-            for command in self.commands.take():
-                self._execute(command)
-            now = time.monotonic()
-            if self._interrupts.take_asked():
-                self._reporter.tell(
-                    "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
-                )
-                next_record = self._next_checkpoint = now
-            if now >= next_record:
-                next_record = now + _RECORD_SECONDS
-                with self.system.still():
-                    snapshot = self._record()
-                    self._tune(snapshot)
-                    if now >= self._next_checkpoint:
-                        self._save_or_retry(snapshot)
+            for order in self.commands.take():
+                self._carry_out(order)
+            self._keep_record()
             self._discount_pause()
             if self.stats.failure:
                 kind = Diverged if self.stats.diverged else RunFailed
                 self._fail(kind(self.stats.failure), "A thread failed.")
-            elif self.stats.progress >= 1.0:
+            elif self.stats.progress >= 1.0 and not self.steering.paused:
                 failed = watch.standstill()
                 if failed is not None:
                     self._fail(failed, "The agents stood still.")
@@ -184,8 +196,25 @@ class Server:
                     self.complete = True
                     self.stop("The run is complete.")
 
+    def _keep_record(self) -> None:
+        """Takes a record and a checkpoint where they are due."""
+        now = time.monotonic()
+        if self._interrupts.take_asked():
+            self._reporter.tell(
+                "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
+            )
+            self._next_record = self._next_checkpoint = now
+        if now >= self._next_record:
+            self._next_record = now + _RECORD_SECONDS
+            with self.system.still():
+                snapshot = self._record()
+                self.steering.look(snapshot)
+                if now >= self._next_checkpoint:
+                    self._save_or_retry(snapshot)
+
     def _discount_pause(self) -> None:
-        if seconds := self._pauses.take():
+        seconds = self._pauses.take()
+        if seconds and not self.steering.paused:
             self.stats.discount(seconds)
             text = f"The process stood still for {duration(seconds)}; that time does not count as training."
             self._reporter.tell("note", text, seconds=seconds)
@@ -196,13 +225,12 @@ class Server:
 
     def _shut_down(self) -> None:
         """Ends every thread and process."""
+        self.commands.close()
         if self._interrupts.by_keyboard:
             self._reporter.tell("note", "Stopping; press Ctrl-C again to stop at once.")
         if self.stats.trace is not None:
             self.stats.trace.close()
-        if self._tuning is not None:
-            self._tuning.close()
-            self._tell_of_tuning()
+        self.steering.close()
         self.system.stop(_PATIENCE_SECONDS)
         if left := self.system.left:
             text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
@@ -210,73 +238,80 @@ class Server:
 
     # -- changes while the run goes on --------------------------------------------------------------------------------
 
-    def _tune(self, snapshot: Snapshot) -> None:
-        if self._tuning is None:
-            return
-        accepted = self._tuning.accepted
-        try:
-            news = self._tuning.look(snapshot)
-        except (OSError, RuntimeError, MemoryError) as error:
-            reason = str(error).strip() or repr(error)
-            self._end_tuning(f"Tuning ends, and the run goes on with {self._tuning.end()} ({reason}).")
-            return
-        self._tell_of_tuning()
-        if news is not None:
-            self._reporter.tell("tuned", news, **self._tuning.accepted._asdict(), before=accepted._asdict())
+    def _carry_out(self, order: Order) -> None:
+        """Carries out commands that were sent together, up to the first that fails."""
+        done: list[Outcome] = []
+        for command in order.commands:
+            done.append(self._execute(command))
+            if not done[-1].ok:
+                order.done(done[-1])
+                return
+        order.done(commands.joined(order.commands, done))
 
-    def _tell_of_tuning(self) -> None:
-        assert self._tuning is not None
-        for kind, text in self._tuning.take_notices():
-            self._reporter.tell(kind, text)
-
-    def _end_tuning(self, text: str) -> None:
-        assert self._tuning is not None
-        self._tuning.close()
-        self._tell_of_tuning()
-        self._tuning = None
-        self._reporter.tell("note", text)
-
-    def _execute(self, command: Command) -> None:
+    def _execute(self, command: Command) -> Outcome:
         """Carries out a command. One that cannot be carried out is a warning, and changes nothing."""
         try:
-            match command:
-                case SetNumbers():
-                    self._set_numbers(command)
-                case SetRates():
-                    self.system.rates.hold(command.learning_rate, command.entropy_weight)
-                case TakeCheckpoint():
-                    self._record_and_save()
+            found = self._do(command)
         except (OSError, RuntimeError, MemoryError, ValueError) as error:
-            self._reporter.tell("warning", f"{command} was not carried out: {error}.", **commands.details(command))
-            return
-        name = type(command).__name__
-        self._reporter.tell("command", f"Done: {command}.", command=name, **commands.details(command))
+            text = f"{_sentence(error)}."
+            self._reporter.tell(
+                "warning", f"The command {command!r} was not carried out: {text}", **commands.details(command)
+            )
+            return Outcome(False, text)
+        if isinstance(command, commands.STEERING):
+            self._next_checkpoint = min(self._next_checkpoint, time.monotonic() + _STEERED_SECONDS)
+        text = f"Done: {command}."
+        self._reporter.tell("command", text, command=type(command).__name__, **commands.details(command), **found)
+        return Outcome(True, text, found)
 
-    def _set_numbers(self, command: SetNumbers) -> None:
-        system = self.system
-        if not isinstance(system, Tunable):
-            raise ValueError(f"the numbers of --system {self.config.engine.system} are fixed")
-        changed = {**system.setting._asdict(), **commands.details(command)}
-        if self._tuning is not None:
-            self._end_tuning("Tuning ends: the numbers of agents, predictors and trainers were set.")
-        system.set(Setting(**changed))
+    def _do(self, command: Command) -> dict[str, Any]:
+        """What there is to tell of the command besides."""
+        steering = self.steering
+        match command:
+            case SetNumbers():
+                steering.set_numbers(command)
+            case SetRates():
+                steering.set_rates(command)
+            case ReleaseRates():
+                steering.release_rates(command)
+            case SetTuning():
+                steering.set_tuning(command.tuning, self.stats.steps)
+            case Pause():
+                steering.pause(ends=lambda: self._stopping or self.stats.failure is not None)
+                self._record()
+            case Resume():
+                self._pauses.take()  # time in which the process stood still was no training time already
+                steering.resume()
+                self._next_checkpoint = min(self._next_checkpoint, self._in_checkpoint_seconds())
+            case TakeCheckpoint():
+                return {"steps": self._record_and_save().steps}
+            case WriteTrace():
+                return {"seconds": self._write_trace()}
+            case Stop():
+                self.stop(command.reason)
+        return {}
 
     # -- records and checkpoints --------------------------------------------------------------------------------------
 
     def _record(self) -> Snapshot:
+        if self.last is not None and self.stats.is_still:
+            self._reporter.rest()
+            return self.last
         self._discount_pause()
         snapshot, episodes = self.stats.snapshot()
         self.last = snapshot
         self._reporter.write(snapshot, episodes)
         return snapshot
 
-    def _record_and_save(self) -> None:
+    def _record_and_save(self) -> Written:
         with self.system.still():
-            self._save(self._record())
+            return self._save(self._record())
 
-    def _save(self, snapshot: Snapshot) -> None:
+    def _save(self, snapshot: Snapshot) -> Written:
         self._reporter.sync()  # the record must not end before the checkpoint
-        self._tell_saved(self._saver.save(snapshot))
+        saved = self._saver.save(snapshot)
+        self._tell_saved(saved)
+        return saved
 
     def _tell_saved(self, saved: Written) -> None:
         text = f"Checkpoints can be written again; the latest is at {saved.steps:,} steps." if self._refused else ""
@@ -285,21 +320,26 @@ class Server:
 
     def _save_or_retry(self, snapshot: Snapshot) -> None:
         """Writes a checkpoint. A disk that refuses it does not end the run: it may have room again soon."""
-        seconds = self.config.run.checkpoint_seconds
         try:
             self._save(snapshot)
         except OSError as error:
-            seconds = min(seconds, RETRY_SECONDS)
+            seconds = min(self.config.run.checkpoint_seconds, RETRY_SECONDS)
             if not self._refused:
                 self._refused = True
                 self._reporter.tell("warning", self._saver.refusal(snapshot, error, seconds))
-        self._next_checkpoint = time.monotonic() + seconds
+            self._next_checkpoint = time.monotonic() + seconds
+        else:
+            # A run that is paused changes by commands only, and each of them makes a checkpoint due.
+            self._next_checkpoint = math.inf if self.steering.paused else self._in_checkpoint_seconds()
+
+    def _in_checkpoint_seconds(self) -> float:
+        return time.monotonic() + self.config.run.checkpoint_seconds
 
     def _conclude(self) -> None:
         """Writes the last record, the last checkpoint and the trace, and tells how the run ended."""
         if self._begun:
             self._attempt(self._save_last)
-            self._attempt(self._write_trace)
+            self._attempt(self._write_last_trace)
         if self._failure is not None:
             self.reason = self.reason or str(self._failure)
             self._reporter.tell("stop", reason=str(self._failure), complete=False, failed=True)
@@ -325,17 +365,27 @@ class Server:
         last = min(AVERAGED_EPISODES, snapshot.episodes)
         return f" Training score {number(snapshot.score)} over the last {count(last, 'episode')}, {self._rules}."
 
-    def _write_trace(self) -> None:
+    def _write_trace(self) -> float:
+        """Writes the trace so far, and returns its seconds."""
+        if self.stats.trace is None:
+            raise ValueError("this run keeps no trace; start one with --profile SECONDS")
+        return self.stats.trace.write(self._folder.trace, self.system.rings)
+
+    def _write_last_trace(self) -> None:
         if self.stats.trace is None:
             return
         path = self._folder.trace
         try:
-            seconds = self.stats.trace.write(path, self.system.rings)
+            seconds = self._write_trace()
         except OSError as error:
             self._reporter.tell("warning", f"{path} could not be written ({error}).")
         else:
             text = f"The trace of the last {seconds:.1f} s is in {path}; open it in ui.perfetto.dev."
             self._reporter.tell("note", text)
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error).strip().removesuffix(".") or repr(error)
 
 
 def _told(error: BaseException) -> BaseException:

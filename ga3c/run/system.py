@@ -30,6 +30,16 @@ class System(Supervised, Protocol):
     def rings(self) -> Sequence[SpanRing]:
         """What each agent process did and when, if the run is traced."""
 
+    def pause(self) -> None:
+        """Lets everything rest until `go_on`; returns at once. Nothing that waits is lost."""
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether a pause has reached every part."""
+
     def all_act(self) -> bool:
         """Whether every agent process has made its first step."""
 
