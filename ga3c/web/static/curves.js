@@ -19,6 +19,7 @@ const AXES = /** @type {const} */ ([
 ]);
 const LARGE = { height: 250, points: 800 };
 const SMALL = { height: 150, points: 300 };
+const SPREAD_POINTS = 80; // so that each has several episodes
 const REFETCH_MS = 20_000; // snapshots are added as they come; after so long the server thins everything out again
 const LEAST_SMOOTHING = 0.5; // the slider's first step; less is hardly seen
 
@@ -66,7 +67,8 @@ class Plot {
     const names = this.panel.columns.map(([name]) => name).join(",");
     try {
       const wanted = [getJson(at(this.run.id, "series", { y: names, ...range }), signal)];
-      if (this.panel === SCORE) wanted.push(getJson(at(this.run.id, "episodes", range), signal));
+      if (this.panel === SCORE)
+        wanted.push(getJson(at(this.run.id, "episodes", { ...range, points: SPREAD_POINTS }), signal));
       const [data, episodes] = await Promise.all(wanted);
       if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // asked for something else meanwhile
       this.#data = data;

@@ -5,12 +5,12 @@ import { getJson } from "./api.js";
 import { button, element, fill, say } from "./element.js";
 import { badge, sentence } from "./states.js";
 import { Stream } from "./stream.js";
-import { ago, clock, number, percent, setting } from "./text.js";
+import { telling } from "./telling.js";
+import { ago, clock, number, percent } from "./text.js";
 
 /** @typedef {import("./types.js").RunRow} RunRow */
 /** @typedef {import("./app.js").Place} Place */
 
-const MOST_SETTINGS = 5; // of a run, in the list
 const MOST_COMPARED = 12;
 
 /** @typedef {{title: string, text: (row: RunRow) => string, by: (row: RunRow) => string | number, figure?: boolean}} Column */
@@ -31,20 +31,12 @@ const COLUMNS = [
     by: (row) => new Date(row.updated ?? 0).getTime(),
     figure: true,
   },
-  { title: "settings", text: told, by: told },
 ];
 const BY_NAME = {
   title: "run",
   text: (/** @type {RunRow} */ row) => row.name,
   by: (/** @type {RunRow} */ row) => row.name,
 };
-
-/** The settings of a run that differ from the defaults, in a few words. @param {RunRow} row */
-function told({ settings }) {
-  const names = Object.keys(settings).filter((name) => name !== "env_id");
-  const texts = names.slice(0, MOST_SETTINGS).map((name) => setting(name, settings[name]));
-  return [...texts, ...(names.length > MOST_SETTINGS ? [`${names.length - MOST_SETTINGS} more`] : [])].join(" · ");
-}
 
 /** One line of the list. */
 class Row {
@@ -63,7 +55,9 @@ class Row {
       element("a", { href: `#/run/${row.id}` }, row.name),
       element("small", {}, row.folder),
     );
-    this.element = element("tr", {}, element("td", { class: "check" }, this.check), name, this.state, ...this.cells);
+    this.settings = element("td", { class: "settings" });
+    const check = element("td", { class: "check" }, this.check);
+    this.element = element("tr", {}, check, name, this.state, ...this.cells, this.settings);
     this.show(row);
   }
 
@@ -76,9 +70,8 @@ class Row {
 
   /** @param {string} wanted */
   fits(wanted) {
-    return `${this.row.name} ${this.row.env} ${this.row.state} ${told(this.row)} ${this.row.folder}`
-      .toLowerCase()
-      .includes(wanted);
+    const { name, env, state, folder } = this.row;
+    return `${name} ${env} ${state} ${folder} ${this.settings.textContent}`.toLowerCase().includes(wanted);
   }
 }
 
@@ -98,7 +91,8 @@ class List {
     this.note = element("span", { class: "note" });
     this.none = element("p", { class: "note" });
     this.heads = [BY_NAME, null, ...COLUMNS].map((column) => this.#head(column));
-    const head = element("tr", {}, element("td", { class: "check" }), ...this.heads);
+    const settings = element("th", { scope: "col" }, "settings that differ");
+    const head = element("tr", {}, element("td", { class: "check" }), ...this.heads, settings);
     const table = element(
       "table",
       { class: "runs" },
@@ -137,7 +131,10 @@ class List {
       else this.rows.set(row.id, new Row(row, () => this.count()));
       isNew ||= !known;
     }
-    if (isNew) this.arrange();
+    if (!isNew) return;
+    const texts = telling([...this.rows.values()].map(({ row }) => row));
+    for (const [id, row] of this.rows) say(row.settings, texts.get(id) ?? "");
+    this.arrange();
   }
 
   /** Sorts and filters. Rows stay where they are while their figures change, so that nothing jumps under the pointer. */

@@ -65,7 +65,7 @@ export function steering(run, signal) {
     tuning.disabled = live.space === null;
     buttons.show(live);
     showNumbers(numbers, live);
-    showRates(rates, live);
+    showRates(rates, run);
     schedule.hidden = live.held.learning_rate === null && live.held.entropy_weight === null;
   }
 
@@ -75,6 +75,7 @@ export function steering(run, signal) {
       tuning.checked = !on;
   });
   run.changed.on(show, signal);
+  run.snapshots.on(() => showRates(rates, run), signal);
   show();
   return section("steering", "Steering", note, body);
 }
@@ -82,23 +83,22 @@ export function steering(run, signal) {
 /** @param {ReadonlyArray<readonly [typeof NUMBERS[number][0], Control]>} controls @param {Live} live */
 function showNumbers(controls, live) {
   for (const [name, control] of controls) {
-    const known = live.space?.[name];
-    const note = !known
-      ? "fixed in this run"
-      : `${plain(live.setting[name])} at work, ${known[0]} to ${known[known.length - 1]} possible`;
-    control.show(live.setting[name], known && known.length > 1 ? levels(known) : null, note);
+    const known = live.space?.[name] ?? [];
+    const at = `${plain(live.setting[name])} at work`;
+    const note =
+      known.length > 1 ? `${at}, ${known[0]} to ${known[known.length - 1]} possible` : `${at}, fixed in this run`;
+    control.show(live.setting[name], known.length > 1 ? levels(known) : null, note);
   }
 }
 
-/** @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls @param {Live} live */
-function showRates(controls, live) {
+/** A rate by its schedule changes all the time, so the last snapshot knows it best.
+ * @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls @param {Watched} run */
+function showRates(controls, { live, snapshot }) {
+  if (!live) return;
   for (const [name, control] of controls) {
     const held = live.held[name];
-    control.show(
-      live.rates[name],
-      SCALES[name],
-      held === null ? `${number(live.rates[name])} now, by its schedule` : `held at ${plain(held)}`,
-    );
+    const rate = held ?? snapshot?.[name] ?? live.rates[name];
+    control.show(rate, SCALES[name], held === null ? `${number(rate)} now, by its schedule` : `held at ${plain(held)}`);
   }
 }
 

@@ -36,12 +36,13 @@ export function times(run, signal, ...more) {
     } catch {
       return; // the page says that the connection is lost, and comes back
     }
-    const blocks = BLOCKS.map(([name, title]) =>
-      block(
-        title,
-        (account[name] ?? []).filter((part) => part.mean !== null),
-      ),
+    const parts = BLOCKS.map(([name]) => (account[name] ?? []).filter((part) => part.mean !== null));
+    // A part of a prediction has the colour that it has as a part of the step.
+    /** @type {Map<string, string>} */
+    const colours = new Map(
+      parts.toReversed().flatMap((all) => all.map((part, i) => [part.part, COLOURS[i % COLOURS.length]])),
     );
+    const blocks = BLOCKS.map(([, title], i) => block(title, parts[i], colours));
     fill(
       place,
       ...(blocks.some(Boolean)
@@ -63,17 +64,15 @@ export function times(run, signal, ...more) {
   return section("times", "Where the time goes", place, note, ...more);
 }
 
-/** One whole with its parts; nothing without any. @param {string} title @param {Part[]} parts */
-function block(title, parts) {
+/** One whole with its parts; nothing without any. @param {string} title @param {Part[]} parts
+ * @param {Map<string, string>} colours */
+function block(title, parts, colours) {
   const total = parts.reduce((sum, part) => sum + (part.mean ?? 0), 0);
   if (!(total > 0)) return null;
   const bar = element("div", { class: "stack", role: "img" });
   bar.setAttribute("aria-label", `${title}: ${parts.map((part) => `${part.name} ${number(part.mean)} ms`).join(", ")}`);
-  parts.forEach((part, i) => {
-    const piece = element("span", {
-      class: COLOURS[i % COLOURS.length],
-      title: `${part.name}: ${number(part.mean)} ms`,
-    });
+  parts.forEach((part) => {
+    const piece = element("span", { class: colours.get(part.part), title: `${part.name}: ${number(part.mean)} ms` });
     piece.style.width = `${(100 * (part.mean ?? 0)) / total}%`;
     bar.append(piece);
   });
@@ -82,16 +81,16 @@ function block(title, parts) {
     { class: "block" },
     element("h3", {}, title, element("small", {}, ` ${number(total)} ms`)),
     bar,
-    table(title, parts, total),
+    table(title, parts, total, colours),
   );
 }
 
-/** @param {string} title @param {Part[]} parts @param {number} total */
-function table(title, parts, total) {
+/** @param {string} title @param {Part[]} parts @param {number} total @param {Map<string, string>} colours */
+function table(title, parts, total, colours) {
   const heads = ["part", "mean", "share", "p50", "p95", "p99"].map((text, i) =>
     element("th", { scope: "col", class: i ? "figure" : null }, text),
   );
-  const rows = parts.map((part, i) => {
+  const rows = parts.map((part) => {
     const figures = [
       number(part.mean),
       `${Math.round((100 * (part.mean ?? 0)) / total)}%`,
@@ -99,7 +98,7 @@ function table(title, parts, total) {
       number(part.p95),
       number(part.p99),
     ];
-    const key = element("span", { class: `key ${COLOURS[i % COLOURS.length]}`, "aria-hidden": "true" });
+    const key = element("span", { class: `key ${colours.get(part.part)}`, "aria-hidden": "true" });
     return element(
       "tr",
       {},

@@ -88,16 +88,18 @@ export function wall(run, signal) {
   function describe() {
     say(note, words(run));
     grid.hidden = !run.live?.gallery && !games.size;
+    place.classList.toggle("plain", grid.hidden);
     grid.classList.toggle("still", !run.live || run.live.paused);
     looking.enable(run.live !== null, (run.live?.setting.agents ?? 1) - 1);
   }
 
+  const place = section("wall", "Agents at play", note, grid, looking.chooser);
   run.changed.on(describe, signal);
   // A run that goes on after its end counts its pictures from the start.
   run.missed.on(() => (since = 0n), signal);
   describe();
   whileVisible(grid, signal, (seen) => repeat(() => poll(seen), POLL_MS, seen));
-  return [section("wall", "Agents at play", note, grid, looking.chooser), looking.panel];
+  return [place, looking.panel];
 }
 
 /** @param {import("./watched.js").Watched} run */
