@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlencode
+from urllib.parse import unquote, urlencode, urlsplit
 
 from ga3c.run import listening
-from ga3c.run.listening import Listener
 from ga3c.web import server
 from ga3c.web.gate import Gate
 from ga3c.web.site import Site
@@ -113,15 +112,14 @@ class Stream:
 class Room:
     """A control room that serves, as a browser with the token sees it."""
 
-    def __init__(self, listener: Listener, stop: Callable[[], None]) -> None:
-        self.listener = listener
+    def __init__(self, address: str, stop: Callable[[], None] = lambda: None) -> None:
+        """`address` is the one with the token."""
+        place = urlsplit(address)
+        assert place.port is not None
+        self.port, self.token = place.port, place.query.removeprefix("token=")
         self.stop = stop
         """Asks it to end, as Ctrl-C does."""
-        self.cookie = f"ga3c-{listener.port}={listener.token}"
-
-    @property
-    def port(self) -> int:
-        return self.listener.port
+        self.cookie = f"ga3c-{self.port}={self.token}"
 
     def ask(self, path: str, method: str = "GET", body: Any = None, timeout: float = 30, **headers: str) -> Answer:
         """A request with the token. Headers are named as in `Sec_Fetch_Site`; an empty one is not sent."""
@@ -186,7 +184,7 @@ def opened(*folders: Path, readonly: bool = False, host: str = "127.0.0.1") -> I
     thread.start()
     try:
         assert begun.wait(30)
-        yield Room(listener, stops[0])
+        yield Room(listener.address, stops[0])
     finally:
         stops[0]()
         thread.join(30)
