@@ -78,4 +78,8 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
 });
 document.getElementById("theme")?.append(themeSwitch());
 addEventListener("hashchange", show);
+// The address stays the same where a reader follows the link to a section again.
+document.addEventListener("click", ({ target }) => {
+  if (target instanceof HTMLAnchorElement && target.getAttribute("href") === location.hash) show();
+});
 show();

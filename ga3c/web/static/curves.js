@@ -29,6 +29,8 @@ class Plot {
   #data = null;
   /** @type {{x: number[], low: import("./types.js").Values, high: import("./types.js").Values} | null} */
   #spread = null;
+  /** What the data was asked for with. @type {Show | null} */
+  #asked = null;
 
   /**
    * @param {Panel} panel
@@ -51,13 +53,21 @@ class Plot {
       this.chart.figure,
       signal,
       (seen) => {
-        repeat(() => this.fetch(seen), REFETCH_MS, seen);
+        repeat(() => this.#keep(seen), REFETCH_MS, seen);
         curves.changed.add(this);
         run.snapshots.on((snapshot) => this.#append(snapshot), seen);
         seen.addEventListener("abort", () => curves.changed.delete(this));
       },
       "100px",
     );
+  }
+
+  /** Fetches what may have changed. @param {AbortSignal} signal */
+  async #keep(signal) {
+    const { axis, zoom } = this.curves.show;
+    const isSame = this.#asked?.axis === axis && this.#asked.zoom === zoom;
+    if (!isSame || !this.run.isOver) await this.fetch(signal);
+    else this.draw();
   }
 
   /** @param {AbortSignal} signal */
@@ -72,6 +82,7 @@ class Plot {
       const [data, episodes] = await Promise.all(wanted);
       if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // asked for something else meanwhile
       this.#data = data;
+      this.#asked = { ...this.curves.show };
       if (!zoom) this.curves.end = Math.max(this.curves.end, data.x.at(-1) ?? 0);
       const { low, high } = episodes?.y.score ?? {};
       this.#spread = episodes?.x.length ? { x: episodes.x, low, high } : null;

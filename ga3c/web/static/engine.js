@@ -49,7 +49,7 @@ export function engine(run, signal) {
   let record = null;
 
   function draw() {
-    note.textContent = run.live
+    note.textContent = !run.isOver
       ? `Rates and shares of the last second; the areas are the fill of the queues over the last ${LIVE_SECONDS / 60} minutes.`
       : "Rates and shares are means over the run; the areas are the fill of the queues from its start to its end.";
     drawing.show(picture(run, record ?? { now: {}, queues: { prediction: [], training: [] } }));
@@ -81,7 +81,7 @@ export function engine(run, signal) {
 /** The record of a live run's last seconds, or of all of a run that is over, with its means. @param {Watched} run
  * @param {AbortSignal} signal @returns {Promise<Figures>} */
 async function past(run, signal) {
-  const from = run.live ? Math.max(0, (run.details.seconds ?? 0) - LIVE_SECONDS) : null;
+  const from = !run.isOver ? Math.max(0, (run.details.seconds ?? 0) - LIVE_SECONDS) : null;
   /** @type {import("./types.js").Series} */
   const { x, y } = await getJson(
     at(run.id, "series", { y: NAMES.join(","), x: "seconds", points: LIVE_SECONDS, from }),
@@ -90,7 +90,7 @@ async function past(run, signal) {
   const of = (/** @type {string} */ name) => y[name]?.mean ?? [];
   const settled = new Set(["agents", "predictors", "trainers"]);
   const now = Object.fromEntries(
-    NAMES.map((name) => [name, run.live || settled.has(name) ? last(of(name)) : meanOverTime(x, of(name))]),
+    NAMES.map((name) => [name, !run.isOver || settled.has(name) ? last(of(name)) : meanOverTime(x, of(name))]),
   );
   return { now: run.snapshot ?? now, queues: { prediction: of("prediction_queue"), training: of("training_queue") } };
 }

@@ -60,6 +60,7 @@ export function steering(run, signal) {
           : "Nothing can be changed now: no process of this run listens.",
     );
     body.hidden = !able;
+    if (!able) buttons.close();
     if (!live) return;
     tuning.checked = live.tuning;
     tuning.disabled = live.space === null;
@@ -117,6 +118,9 @@ function commands(run, ask) {
   const stop = button("Stop…", () => question.showModal(), { class: "danger" });
   return {
     element: element("div", { class: "buttons" }, checkpoint, pause, stop, question),
+    close() {
+      question.close(); // a hidden question would keep the rest of the page from the keyboard
+    },
     /** @param {Live} live */
     show(live) {
       say(pause, live.paused ? "Resume" : "Pause");

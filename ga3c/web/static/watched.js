@@ -51,7 +51,7 @@ export class Watched {
   /** Fetches everything about the run again. @param {AbortSignal} signal */
   async refresh(signal) {
     this.details = await getJson(at(this.id), signal);
-    if (!this.live) this.snapshot = null;
+    if (this.isOver) this.snapshot = null;
     this.changed.tell();
   }
 
