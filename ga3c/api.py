@@ -173,7 +173,7 @@ def _listening(web: bool, port: int | None) -> Iterator[Listener | None]:
         yield None
         return
     serving.check_packages()
-    with contextlib.closing(listening.listen(port=port)) as listener:
+    with contextlib.closing(listening.listen(port=port, flag="--web-port")) as listener:
         yield listener
 
 

@@ -1,4 +1,4 @@
-"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
+"""The command line: `ga3c train`, `sweep`, `resume`, `ctl`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
 `web`, `envs`, `bench`, `doctor`, `check`, `completion`."""
 
 import os
@@ -19,11 +19,12 @@ from rich.table import Table
 
 from ga3c import __version__, flags, interruption, zoo
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.flags import keywords, parsing
+from ga3c.flags import asking, keywords, parsing
 from ga3c.flags.arguments import (
     CardArguments,
     CheckArguments,
     CompletionArguments,
+    CtlArguments,
     DoctorArguments,
     EnvsArguments,
     EvalArguments,
@@ -76,6 +77,15 @@ def resume(arguments: Sequence[str]) -> None:
         args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui, trust=trust,
         web=args.web, web_port=args.web_port, web_readonly=args.web_readonly,
     )  # fmt: skip
+
+
+def ctl(arguments: Sequence[str]) -> None:
+    args = parsing.read(CtlArguments, arguments, "ga3c ctl")
+    from ga3c.view import ctl
+
+    do, more = asking.request(args.words)
+    interruption.unwind()
+    ctl.ask(args.folder, do, more, args.json)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -240,6 +250,7 @@ COMMANDS = {
     "train": Command(train, "train an agent on an environment of Gymnasium or your own", TrainArguments),
     "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
+    "ctl": Command(ctl, "steer a run that trains: pause it, set its numbers and rates, stop it", CtlArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
     "play": Command(play, "watch a trained agent, or record a video", PlayArguments),
     "export": Command(

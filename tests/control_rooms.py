@@ -1,5 +1,6 @@
 """Control rooms for tests: the real server in a thread, and a client that sends what it is told, however wrong."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -8,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode, urlsplit
 
 from ga3c.run import listening
-from ga3c.run.listening import Listener
 from ga3c.web import server
+from ga3c.web.gate import Gate
 from ga3c.web.site import Site
 
 
@@ -27,6 +28,48 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
+class Direct:
+    """A control room that is asked without a network, which takes a fraction of the time."""
+
+    def __init__(self, *folders: Path, readonly: bool = False) -> None:
+        self._listener = listening.listen(port=0)
+        self._app = Gate(Site(folders, readonly=readonly).app, self._listener)
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def get(self, path: str, **query: object) -> Any:
+        """What a request is answered with, which must be JSON."""
+        answer = self.ask(f"{path}?{urlencode(query)}" if query else path)
+        assert answer.status == 200, answer
+        return answer.json
+
+    def ask(self, path: str, method: str = "GET", body: bytes = b"") -> Answer:
+        return asyncio.run(self._ask(path, method, body))
+
+    async def _ask(self, path: str, method: str, body: bytes) -> Answer:
+        port, (raw_path, _, query) = self._listener.port, path.partition("?")
+        headers = {"host": f"127.0.0.1:{port}", "cookie": f"ga3c-{port}={self._listener.token}"}
+        scope = {
+            "type": "http", "method": method, "path": unquote(raw_path), "raw_path": raw_path.encode(),
+            "query_string": query.encode(), "headers": [(n.encode(), v.encode()) for n, v in headers.items()],
+            "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", port), "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        found = http.client.HTTPMessage()
+        for name, value in sent[0]["headers"]:
+            found[name.decode()] = value.decode()
+        return Answer(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
+
+
 class Message(NamedTuple):
     """A server-sent event."""
 
@@ -34,16 +77,49 @@ class Message(NamedTuple):
     data: Any
 
 
+class Stream:
+    """What a page hears: messages of each name in their order."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self._lines = answer
+        self._heard: dict[str, list[Any]] = {}
+
+    def next(self, name: str, holds: Callable[[Any], bool] = lambda data: True) -> Any:
+        """The next message of a name for which something holds; those of other names are kept."""
+        while True:
+            waiting = self._heard.setdefault(name, [])
+            while waiting:
+                if holds(data := waiting.pop(0)):
+                    return data
+            for message in self:
+                self._heard.setdefault(message.name, []).append(message.data)
+                if message.name == name:
+                    break
+            else:
+                raise AssertionError(f"The stream ended before {name} was heard.")
+
+    def __iter__(self) -> Iterator[Message]:
+        """The messages that come, until the stream ends."""
+        name = ""
+        for line in self._lines:
+            text = line.decode().rstrip("\n")
+            if text.startswith("event: "):
+                name = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                yield Message(name, json.loads(text.removeprefix("data: ")))
+
+
 class Room:
     """A control room that serves, as a browser with the token sees it."""
 
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-        self.cookie = f"ga3c-{listener.port}={listener.token}"
-
-    @property
-    def port(self) -> int:
-        return self.listener.port
+    def __init__(self, address: str, stop: Callable[[], None] = lambda: None) -> None:
+        """`address` is the one with the token."""
+        place = urlsplit(address)
+        assert place.port is not None
+        self.port, self.token = place.port, place.query.removeprefix("token=")
+        self.stop = stop
+        """Asks it to end, as Ctrl-C does."""
+        self.cookie = f"ga3c-{self.port}={self.token}"
 
     def ask(self, path: str, method: str = "GET", body: Any = None, timeout: float = 30, **headers: str) -> Answer:
         """A request with the token. Headers are named as in `Sec_Fetch_Site`; an empty one is not sent."""
@@ -60,7 +136,7 @@ class Room:
         return answer.json
 
     @contextlib.contextmanager
-    def stream(self, path: str, timeout: float = 30) -> Iterator[Iterator[Message]]:
+    def stream(self, path: str, timeout: float = 30) -> Iterator[Stream]:
         """The messages of a stream."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         with contextlib.closing(connection):
@@ -68,7 +144,7 @@ class Room:
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
             assert answer.headers["Content-Type"].startswith("text/event-stream")
-            yield _messages(answer)
+            yield Stream(answer)
 
     def connect(self) -> socket.socket:
         """A connection without a request."""
@@ -108,18 +184,8 @@ def opened(*folders: Path, readonly: bool = False, host: str = "127.0.0.1") -> I
     thread.start()
     try:
         assert begun.wait(30)
-        yield Room(listener)
+        yield Room(listener.address, stops[0])
     finally:
         stops[0]()
         thread.join(30)
         assert not thread.is_alive(), "the server did not end"
-
-
-def _messages(answer: http.client.HTTPResponse) -> Iterator[Message]:
-    name = ""
-    for line in answer:
-        text = line.decode().rstrip("\n")
-        if text.startswith("event: "):
-            name = text.removeprefix("event: ")
-        elif text.startswith("data: "):
-            yield Message(name, json.loads(text.removeprefix("data: ")))

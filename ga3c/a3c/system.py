@@ -13,6 +13,7 @@ from ga3c.a3c.reports import Report, ReportReader, count
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.a3c.threads import LearnerThread
 from ga3c.a3c.worker import LearnerTask
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.logs import log_path
 from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
@@ -102,6 +103,8 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         return bool((self.board.updates > 0).all())
 
     left: Sequence[str] = ()
+    gallery: GalleryMemory | None = None
+    """Learners draw nothing."""
 
     def hurry(self) -> None:
         """Kills the learners that are processes; `stop` waits for threads until its patience ends, and no longer."""

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import Failure, Hang
 from ga3c.agents.slots import Group, Slots
@@ -57,6 +58,10 @@ class AgentHost(Supervised, Protocol):
     @property
     def queue(self) -> PredictionQueue:
         """The requests of the groups."""
+
+    @property
+    def gallery(self) -> GalleryMemory | None:
+        """Where some agents draw while somebody looks; None if they never do."""
 
     @property
     def max_agents(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from ga3c import nets
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
@@ -66,6 +67,9 @@ class Ga3c:
             log_folder=logs,
             traced=traced,
             account=engine.account,
+            gallery=config.run.gallery != "off",
+            # What an environment draws with could be what it plays with.
+            renders="off" if engine.deterministic and config.run.gallery == "auto" else config.run.gallery,
         )
         self.pool.play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
@@ -152,6 +156,10 @@ class Ga3c:
     @property
     def rings(self) -> Sequence[SpanRing]:
         return self.pool.slots.rings
+
+    @property
+    def gallery(self) -> GalleryMemory | None:
+        return self.pool.gallery
 
     def start(self) -> None:
         """The agents make their environments while the threads capture their graphs: each takes seconds."""

@@ -137,6 +137,26 @@ class ResumeArguments:
 
 
 @dataclass(frozen=True)
+class CtlArguments:
+    """Steer a run that trains, from another terminal. It answers after it has done what it was asked.
+
+    set NAME=VALUE ...: agents, predictors and trainers (this ends tuning), learning_rate and entropy_weight (a number
+    that holds from now on, or schedule), tuning (on or off). pause, resume, checkpoint, stop: what they say. trace:
+    writes trace.json now, in a run with --profile. status: what runs, and what can be set. What is set also holds after
+    `ga3c resume`. The exit code is 0 if it was done, 1 if the run refuses or does not listen, 2 if the words are
+    wrong."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    words: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="COMMAND [NAME=VALUE ...]", help_behavior_hint="")
+    ]
+    """set, pause, resume, checkpoint, stop, trace or status."""
+    json: bool = False
+    """Print the answer as one JSON object."""
+
+
+@dataclass(frozen=True)
 class EvalArguments:
     """Play whole episodes with a trained agent and report raw scores with their protocol."""
 

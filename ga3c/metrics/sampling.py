@@ -16,12 +16,12 @@ from ga3c.metrics.tables import Table
 
 Numbers = NDArray[np.float64]
 
-MOST = 8_192
+MOST = 6_000
 """Rows that are kept of a long table."""
 _BLOCK = 8
 """Rows that are read at one place: a disk that must move its heads takes longer for many places."""
-_LEAST_BYTES = 4_096
-"""Bytes of a block; a disk reads no less."""
+_LEAST_BYTES = 512
+"""Bytes of a block."""
 _WHOLE = 3
 """A table with so many times the rows that are kept of a long one is read as a whole."""
 _GROWN = 1.25
@@ -81,12 +81,28 @@ class Sample:
                 self._take(file, head, about.st_size)
             self._seam = self._read_seam(file)
 
-    def between(self, start: int, end: int) -> Rows:
-        """Rows from a range of offsets, as many as are kept of a table."""
+    def between(self, name: str, low: float, high: float) -> Rows:
+        """Rows in which a column that never goes back is in a range, as many as are kept of a table, and some around
+        them."""
         with self._table.opened() as (file, head):
-            if not head.names or head.names != self.names:
+            if name not in head.names or head.names != self.names:
                 return self.rows
-            return self._spread(file, head, max(start, head.end), min(end, self.end))
+            place = head.names.index(name)
+            start = self._find(file, head, place, low, head.end)[0]
+            end = self._find(file, head, place, high, start)[1]
+            return self._spread(file, head, start, end)
+
+    def _find(self, file: BinaryIO, head: Head, place: int, value: float, start: int) -> tuple[int, int]:
+        """Two offsets near each other, between which a column reaches a value; at the first one a line begins."""
+        end = self.end
+        size = self._block_bytes(file)
+        while end - start > 4 * size:
+            middle = (start + end) // 2
+            found = _parse(head, _blocks(file, [middle], size, begins_line=False))
+            if not len(found):  # damage
+                break
+            start, end = (int(found.offsets[0]), end) if found.values[0, place] < value else (start, middle)
+        return start, min(self.end, end + size)
 
     def _take(self, file: BinaryIO, head: Head, size: int) -> None:
         few = len(self.rows) + (size - self.end) / self._row_bytes(file) <= _WHOLE * self._limit
@@ -106,14 +122,17 @@ class Sample:
 
     def _spread(self, file: BinaryIO, head: Head, start: int, end: int) -> Rows:
         """Rows between two offsets: blocks at even distances, or all where these would overlap."""
-        blocks = self._limit // _BLOCK
-        size = int(max(_LEAST_BYTES, (_BLOCK + 1) * self._row_bytes(file)))
+        blocks, size = self._limit // _BLOCK, self._block_bytes(file)
         if end - start <= blocks * size:
             found = _parse(head, _lines(os.pread(file.fileno(), end - start, start), start))
         else:
             found = _parse(head, _blocks(file, np.linspace(start, end - size, blocks).astype(np.int64).tolist(), size))
         excess = -(-len(found) // (_WHOLE * self._limit))
-        return found if excess <= 1 else Rows(found.values[::excess], found.offsets[::excess])
+        kept = slice((len(found) - 1) % max(1, excess), None, max(1, excess))  # with the last row
+        return Rows(found.values[kept], found.offsets[kept])
+
+    def _block_bytes(self, file: BinaryIO) -> int:
+        return int(max(_LEAST_BYTES, (_BLOCK + 1) * self._row_bytes(file)))
 
     def _row_bytes(self, file: BinaryIO | None = None) -> float:
         """The mean length of a row: of those that were read, or of the first in the file."""
@@ -134,12 +153,14 @@ def _end_of_lines(file: BinaryIO, first: int, size: int) -> int:
     return start + os.pread(file.fileno(), size - start, start).rfind(b"\n") + 1
 
 
-def _blocks(file: BinaryIO, places: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:
-    """The whole lines in blocks of `size` bytes, each once, with their offsets. The first block begins with a line."""
+def _blocks(file: BinaryIO, places: Iterable[int], size: int, begins_line: bool = True) -> Iterator[tuple[int, bytes]]:
+    """The whole lines in blocks of `size` bytes, each once, with their offsets. `begins_line` says whether the first
+    block begins with a line, as the others do not."""
     last = -1
     for place in places:
         data = os.pread(file.fileno(), size, place)
-        begin = 0 if last < 0 else data.find(b"\n") + 1
+        begin = 0 if begins_line else data.find(b"\n") + 1
+        begins_line = False
         for offset, line in _lines(data[begin : data.rfind(b"\n") + 1], place + begin):
             if offset > last:
                 last = offset

@@ -3,6 +3,7 @@
 import array
 import contextlib
 import json
+import os
 import socket
 import time
 from collections import deque
@@ -38,6 +39,8 @@ class Connection:
         """When a request must have come to its end; None while none is under way."""
         self.follows = False
         """Whether it is told what happens."""
+        self.looks = False
+        """Whether it has the gallery."""
         self.at_end: list[Callable[[], None]] = []
         """Called when it is closed."""
 
@@ -88,11 +91,12 @@ class Connection:
         self.send({"id": known, "ok": ok, "text": text, **more})
 
     def send(self, message: Mapping[str, Any], descriptor: int | None = None) -> None:
-        """Sends a message as a line, with a file descriptor if there is one. A client for whom too much waits is
-        dropped."""
-        if self.closed:
-            return
+        """Sends a message as a line, with a file descriptor if there is one, which is closed here. A client for whom
+        too much waits is dropped."""
         if descriptor is not None:
+            if self.closed:
+                os.close(descriptor)
+                return
             self._descriptors.append((self._size, descriptor))
         self.send_line((to_json(message) + "\n").encode())
 
@@ -139,7 +143,7 @@ class Connection:
             return self.socket.send(part[:before])
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
         sent = self.socket.sendmsg([part], [rights])
-        self._descriptors.popleft()
+        os.close(self._descriptors.popleft()[1])
         return sent
 
     def _sent(self, count: int) -> None:
@@ -159,6 +163,8 @@ class Connection:
             return
         self.closed = True
         self._unsent.clear()
+        while self._descriptors:
+            os.close(self._descriptors.popleft()[1])
         self._unread.clear()
         with contextlib.suppress(OSError):
             self.socket.close()

@@ -22,6 +22,7 @@ NAME = "control.sock"
 """The socket in a run's folder."""
 _LONGEST_ADDRESS = 100
 """Bytes of a path that every system takes as the address of a socket."""
+_RETRY_SECONDS = 0.01
 _BLOCK = 65_536
 _LONGEST_ANSWER = 16 * 2**20
 """Bytes of a line from a run; a longer one does not come from ga3c."""
@@ -58,7 +59,7 @@ class Control:
             connection.settimeout(timeout)
             _check_plain(folder)
             with address(folder) as path:
-                connection.connect(path)
+                _connect(connection, path, time.monotonic() + timeout)
             _check_owner(connection)
         except OSError as error:
             connection.close()
@@ -194,6 +195,19 @@ def is_same_user(connection: socket.socket) -> bool:
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", found)
     return bool(user == os.geteuid())
+
+
+def _connect(connection: socket.socket, path: str, deadline: float) -> None:
+    """Connects. Where many others wait to be accepted, it is tried again: the kernel does not wait."""
+    while True:
+        try:
+            connection.connect(path)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError from error
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _check_plain(folder: Path) -> None:

@@ -38,7 +38,7 @@ class Desk:
             self._serve(str(request["do"]), number, arguments, connection, call)
         except Ga3cError as error:
             connection.answer(number, False, str(error))
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (OSError, TypeError, ValueError, RuntimeError) as error:
             connection.answer(number, False, f"The request cannot be served: {error}.")
 
     def _serve(self, do: str, number: Any, arguments: Mapping[str, Any], connection: Connection, call: Call) -> None:
@@ -55,6 +55,8 @@ class Desk:
             case "follow":
                 connection.follows = True
                 connection.answer(number, True, "Done: what happens follows.")
+            case "gallery":
+                self._show_gallery(number, connection)
             case _:
                 self._order([_PLAIN[do]], number, connection, call)
 
@@ -66,6 +68,18 @@ class Desk:
 
         self._server.commands.put(*commands, done=lambda outcome: call(functools.partial(answer, outcome)))
 
+    def _show_gallery(self, number: Any, connection: Connection) -> None:
+        """Sends the gallery's memory. Agents draw until the connection ends."""
+        memory = self._server.system.gallery
+        if memory is None:
+            raise UserError("The agents of this run do not draw; --gallery and --system decide that.")
+        descriptor = memory.open_to_read()
+        if not connection.looks:
+            connection.looks = True
+            memory.look(pictures=True)
+            connection.at_end.append(functools.partial(memory.look_away, pictures=True))
+        connection.send({"id": number, "ok": True, "text": "Done: the agents draw."}, descriptor)
+
     @property
     def due(self) -> float | None:
         """When something is to be sent by itself; None if nothing is."""
@@ -75,4 +89,4 @@ class Desk:
         """Sends what is due."""
 
 
-_REQUESTS = ("hello", "set", "pause", "resume", "checkpoint", "stop", "trace", "follow")
+_REQUESTS = ("hello", "set", "pause", "resume", "checkpoint", "stop", "trace", "follow", "gallery")

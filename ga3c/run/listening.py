@@ -39,10 +39,10 @@ class Listener:
         self.socket.close()
 
 
-def listen(host: str = "127.0.0.1", port: int | None = None) -> Listener:
-    """Listens on a port; unless one is named, on the first that is free."""
+def listen(host: str = "127.0.0.1", port: int | None = None, flag: str = "--port") -> Listener:
+    """Listens on a port; unless one is named by the flag, on the first that is free."""
     if port is not None and not 0 <= port < 65536:
-        raise UserError(f"--port is {port}, but must be between 0 (any that is free) and 65535.")
+        raise UserError(f"{flag} is {port}, but must be between 0 (any that is free) and 65535.")
     try:
         if not host:
             raise OSError("it is empty")

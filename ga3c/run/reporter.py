@@ -24,6 +24,10 @@ class Reporter:
         self._lost: dict[Sink, int] = {}
         """What each sink had lost when people were last told."""
 
+    def add(self, sinks: Sequence[Sink]) -> None:
+        """More sinks, after those that are there."""
+        self._sinks += sinks
+
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         self._each("write", lambda sink: sink.write(snapshot, episodes))
 

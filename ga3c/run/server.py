@@ -3,39 +3,26 @@
 import functools
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from ga3c.config import Config
 from ga3c.errors import Diverged, RunFailed
 from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode, Snapshot
-from ga3c.metrics.text import count, duration, number
-from ga3c.run import commands
+from ga3c.metrics.text import count, number
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.commands import (
-    Command,
     CommandQueue,
-    Order,
-    Outcome,
-    Pause,
-    ReleaseRates,
-    Resume,
-    SetNumbers,
-    SetRates,
-    SetTuning,
-    Stop,
-    TakeCheckpoint,
-    WriteTrace,
 )
+from ga3c.run.execution import Execution
 from ga3c.run.folder import RunFolder
 from ga3c.run.interrupts import Interrupts
 from ga3c.run.pauses import Pauses
+from ga3c.run.recorder import Recorder
 from ga3c.run.reporter import Reporter
-from ga3c.run.saver import RETRY_SECONDS, Saver, Written
+from ga3c.run.saver import Saver
 from ga3c.run.steering import Steering
 from ga3c.run.system import System
 from ga3c.run.watch import AgentWatch
@@ -69,8 +56,6 @@ class Server:
         self.system = system
         self.stats = system.stats
         self.commands = CommandQueue()
-        self.last: Snapshot | None = None
-        """The latest record."""
         self.reason = ""
         """Why the run ended, once it has."""
         self.complete = False
@@ -83,13 +68,14 @@ class Server:
         self._folder = folder
         self._reporter = Reporter()
         begin = functools.partial(begin_here, system, config, folder.tuning) if isinstance(system, Tunable) else None
-        self.steering = Steering(system, config.engine, tuning, begin, self._tell)
-        self._saver = Saver(folder, system.model, config, self.steering.steered)
+        self.steering = Steering(system, config.engine, tuning, begin, self._reporter.tell)
         self._interrupts = Interrupts(self.stop, system.hurry)
         self._pauses = Pauses(self._interrupts.take_continued)
-        self._next_record = self._next_checkpoint = math.inf
-        self._refused = False
-        """Whether the disk refused the latest checkpoint."""
+        saver = Saver(folder, system.model, config, self.steering.steered)
+        self._recorder = Recorder(system, saver, self._reporter, self._pauses, config.run.checkpoint_seconds)
+        self._execution = Execution(
+            self.steering, self._recorder, self._reporter, self._write_trace, self.stop, self._is_ending
+        )
         self._begun = False
         """Whether there is something to conclude."""
         self._stopping = False
@@ -101,11 +87,8 @@ class Server:
         self.system.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
         if saved.steered is not None:
-            self.steering.restore(saved.steered, saved.counters.steps)
+            self.steering.restore(saved.steered)
             self.notices.append(("note", saved.steered.describe()))
-
-    def _tell(self, kind: Kind, text: str = "", **details: Any) -> None:
-        self._reporter.tell(kind, text, **details)
 
     def signals(self) -> AbstractContextManager[None]:
         """Within the block Ctrl-C, SIGTERM and the like end the run in order, also before it has begun."""
@@ -116,7 +99,7 @@ class Server:
 
         However a run ends that has begun, by a mistake in this program too, its threads and processes are ended and its
         last record and checkpoint are written."""
-        self._reporter = Reporter(sinks)
+        self._reporter.add(sinks)
         with self.signals():  # to the end: a signal must not interrupt the last checkpoint
             try:
                 for step in (self._train, self._shut_down, self._conclude):
@@ -143,36 +126,30 @@ class Server:
         self._reporter.tell("start", text, **about, resumed=self.resumed)
         for kind, notice in self.notices:
             self._reporter.tell(kind, notice)
-        self._start_clock()
-        self._save_first(self._record())
+        recorder = self._recorder
+        recorder.start_clock()
+        (recorder.save_or_retry if self.resumed else recorder.save_first)(recorder.record())
         self._begun = True
         self.system.start()
-        self._start_clock()
+        recorder.start_clock()
         self._supervise()
 
-    def _save_first(self, snapshot: Snapshot) -> None:
-        """A new run can be resumed from its first moment, or does not begin. A resumed one has a checkpoint already."""
-        if self.resumed:
-            self._save_or_retry(snapshot)
-        else:
-            self._reporter.sync()
-            self._tell_saved(self._saver.save_first(snapshot))
-
-    def _start_clock(self) -> None:
-        self._pauses.take()  # of before
-        self.stats.start_clock()
+    @property
+    def last(self) -> Snapshot | None:
+        """The latest record."""
+        return self._recorder.last
 
     def stop(self, reason: str) -> None:
         """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
         self.reason = self.reason or reason
         self._stopping = True
 
+    def _is_ending(self) -> bool:
+        return self._stopping or self.stats.failure is not None
+
     # -- supervision --------------------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
-        now = time.monotonic()
-        self._next_record = now + _RECORD_SECONDS
-        self._next_checkpoint = min(self._next_checkpoint, now + self.config.run.checkpoint_seconds)
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
@@ -182,9 +159,13 @@ class Server:
                 self._fail(failed, "The policy diverged." if diverged else "Agent processes failed too often.")
                 break
             for order in self.commands.take():
-                self._carry_out(order)
-            self._keep_record()
-            self._discount_pause()
+                self._execution.carry_out(order)
+            if self._interrupts.take_asked():
+                text = "SIGUSR1 asks for a checkpoint, which is written now."
+                self._reporter.tell("command", text, command="TakeCheckpoint")
+                self._recorder.expect_checkpoint(0.0)
+            self._recorder.keep(self.steering.look)
+            self._recorder.discount_pause()
             if self.stats.failure:
                 kind = Diverged if self.stats.diverged else RunFailed
                 self._fail(kind(self.stats.failure), "A thread failed.")
@@ -196,32 +177,11 @@ class Server:
                     self.complete = True
                     self.stop("The run is complete.")
 
-    def _keep_record(self) -> None:
-        """Takes a record and a checkpoint where they are due."""
-        now = time.monotonic()
-        if self._interrupts.take_asked():
-            self._reporter.tell(
-                "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
-            )
-            self._next_record = self._next_checkpoint = now
-        if now >= self._next_record:
-            self._next_record = now + _RECORD_SECONDS
-            with self.system.still():
-                snapshot = self._record()
-                self.steering.look(snapshot)
-                if now >= self._next_checkpoint:
-                    self._save_or_retry(snapshot)
-
-    def _discount_pause(self) -> None:
-        seconds = self._pauses.take()
-        if seconds and not self.steering.paused:
-            self.stats.discount(seconds)
-            text = f"The process stood still for {duration(seconds)}; that time does not count as training."
-            self._reporter.tell("note", text, seconds=seconds)
-
     def _fail(self, failure: RunFailed, reason: str) -> None:
         self._failure = failure
         self.stop(reason)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _shut_down(self) -> None:
         """Ends every thread and process."""
@@ -236,109 +196,10 @@ class Server:
             text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
             self._reporter.tell("warning", text)
 
-    # -- changes while the run goes on --------------------------------------------------------------------------------
-
-    def _carry_out(self, order: Order) -> None:
-        """Carries out commands that were sent together, up to the first that fails."""
-        done: list[Outcome] = []
-        for command in order.commands:
-            done.append(self._execute(command))
-            if not done[-1].ok:
-                order.done(done[-1])
-                return
-        order.done(commands.joined(order.commands, done))
-
-    def _execute(self, command: Command) -> Outcome:
-        """Carries out a command. One that cannot be carried out is a warning, and changes nothing."""
-        try:
-            found = self._do(command)
-        except (OSError, RuntimeError, MemoryError, ValueError) as error:
-            text = f"{_sentence(error)}."
-            self._reporter.tell(
-                "warning", f"The command {command!r} was not carried out: {text}", **commands.details(command)
-            )
-            return Outcome(False, text)
-        if isinstance(command, commands.STEERING):
-            self._next_checkpoint = min(self._next_checkpoint, time.monotonic() + _STEERED_SECONDS)
-        text = f"Done: {command}."
-        self._reporter.tell("command", text, command=type(command).__name__, **commands.details(command), **found)
-        return Outcome(True, text, found)
-
-    def _do(self, command: Command) -> dict[str, Any]:
-        """What there is to tell of the command besides."""
-        steering = self.steering
-        match command:
-            case SetNumbers():
-                steering.set_numbers(command)
-            case SetRates():
-                steering.set_rates(command)
-            case ReleaseRates():
-                steering.release_rates(command)
-            case SetTuning():
-                steering.set_tuning(command.tuning, self.stats.steps)
-            case Pause():
-                steering.pause(ends=lambda: self._stopping or self.stats.failure is not None)
-                self._record()
-            case Resume():
-                self._pauses.take()  # time in which the process stood still was no training time already
-                steering.resume()
-                self._next_checkpoint = min(self._next_checkpoint, self._in_checkpoint_seconds())
-            case TakeCheckpoint():
-                return {"steps": self._record_and_save().steps}
-            case WriteTrace():
-                return {"seconds": self._write_trace()}
-            case Stop():
-                self.stop(command.reason)
-        return {}
-
-    # -- records and checkpoints --------------------------------------------------------------------------------------
-
-    def _record(self) -> Snapshot:
-        if self.last is not None and self.stats.is_still:
-            self._reporter.rest()
-            return self.last
-        self._discount_pause()
-        snapshot, episodes = self.stats.snapshot()
-        self.last = snapshot
-        self._reporter.write(snapshot, episodes)
-        return snapshot
-
-    def _record_and_save(self) -> Written:
-        with self.system.still():
-            return self._save(self._record())
-
-    def _save(self, snapshot: Snapshot) -> Written:
-        self._reporter.sync()  # the record must not end before the checkpoint
-        saved = self._saver.save(snapshot)
-        self._tell_saved(saved)
-        return saved
-
-    def _tell_saved(self, saved: Written) -> None:
-        text = f"Checkpoints can be written again; the latest is at {saved.steps:,} steps." if self._refused else ""
-        self._refused = False
-        self._reporter.tell("checkpoint", text, path=str(saved.path), steps=saved.steps, best=saved.best)
-
-    def _save_or_retry(self, snapshot: Snapshot) -> None:
-        """Writes a checkpoint. A disk that refuses it does not end the run: it may have room again soon."""
-        try:
-            self._save(snapshot)
-        except OSError as error:
-            seconds = min(self.config.run.checkpoint_seconds, RETRY_SECONDS)
-            if not self._refused:
-                self._refused = True
-                self._reporter.tell("warning", self._saver.refusal(snapshot, error, seconds))
-            self._next_checkpoint = time.monotonic() + seconds
-        else:
-            # A run that is paused changes by commands only, and each of them makes a checkpoint due.
-            self._next_checkpoint = math.inf if self.steering.paused else self._in_checkpoint_seconds()
-
-    def _in_checkpoint_seconds(self) -> float:
-        return time.monotonic() + self.config.run.checkpoint_seconds
-
     def _conclude(self) -> None:
         """Writes the last record, the last checkpoint and the trace, and tells how the run ended."""
         if self._begun:
-            self._attempt(self._save_last)
+            self._attempt(lambda: self._recorder.save_last(lambda: self._interrupts.hurried))
             self._attempt(self._write_last_trace)
         if self._failure is not None:
             self.reason = self.reason or str(self._failure)
@@ -347,12 +208,6 @@ class Server:
         assert self.last is not None
         text = f"{self.reason} Checkpoint at {self.last.steps:,} steps.{self._scored(self.last)} {self._next_command()}"
         self._reporter.tell("stop", text, reason=self.reason, complete=self.complete, failed=False)
-
-    def _save_last(self) -> None:
-        last = self._record()
-        self._reporter.sync()
-        warn = functools.partial(self._reporter.tell, "warning")
-        self._tell_saved(self._saver.save_last(last, warn, lambda: self._interrupts.hurried))
 
     def _next_command(self) -> str:
         path = self._folder.path
@@ -382,10 +237,6 @@ class Server:
         else:
             text = f"The trace of the last {seconds:.1f} s is in {path}; open it in ui.perfetto.dev."
             self._reporter.tell("note", text)
-
-
-def _sentence(error: BaseException) -> str:
-    return str(error).strip().removesuffix(".") or repr(error)
 
 
 def _told(error: BaseException) -> BaseException:

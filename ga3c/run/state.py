@@ -12,7 +12,7 @@ from ga3c.version import __version__
 
 def state_of(server: Server) -> dict[str, Any]:
     """Any thread may call it: all of it is read, and nothing is computed."""
-    system, steering = server.system, server.steering
+    system, steering, memory = server.system, server.steering, server.system.gallery
     agents = server.config.engine.agents
     setting, space = Setting(agents, agents, agents), None  # of A3C, where each agent predicts and trains
     if isinstance(system, Tunable):
@@ -29,5 +29,5 @@ def state_of(server: Server) -> dict[str, Any]:
         "rates": dict(zip(RATES, system.rates(), strict=True)),
         "held": system.rates.held,
         "profile": server.config.run.profile,
-        "gallery": None,
+        "gallery": None if memory is None else {"places": len(memory.gallery), "bytes": memory.gallery.place_size},
     }

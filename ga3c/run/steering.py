@@ -67,7 +67,7 @@ class Steering:
         if news is not None:
             self._tell("tuned", news, **self.tuning.accepted._asdict(), before=accepted._asdict())
 
-    def set_tuning(self, tuning: bool, steps: int) -> None:
+    def set_tuning(self, tuning: bool) -> None:
         """Ends tuning, or begins it again at the present setting. With tuning off, the run keeps the accepted
         setting."""
         if tuning and self._begin_tuning is None:
@@ -78,7 +78,7 @@ class Steering:
         if not tuning and self.tuning is not None:
             self._end_tuning(f"Tuning ends, and the run goes on with {self.tuning.end()}.")
         if tuning and self.tuning is None and self._begin_tuning is not None:
-            self.tuning = self._begin_tuning(steps)
+            self.tuning = self._begin_tuning(self._system.stats.steps)
 
     def _end_tuning(self, text: str) -> None:
         if self.tuning is not None:
@@ -151,7 +151,7 @@ class Steering:
             setting = self.tuning.accepted
         return Steered(setting, self._system.rates.held, self.tunes)
 
-    def restore(self, steered: Steered, steps: int) -> None:
+    def restore(self, steered: Steered) -> None:
         """Steers a run that resumes as it was steered before. Call it before the run begins."""
         self._is_steered = True
         system = self._system
@@ -161,7 +161,7 @@ class Steering:
             return
         if steered.setting is not None:
             system.set(system.space.nearest(steered.setting))
-        self.tuning = self._begin_tuning(steps) if steered.tuning else None
+        self.tuning = self._begin_tuning(self._system.stats.steps) if steered.tuning else None
 
 
 def _fixed(engine: EngineConfig) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import Supervised
 from ga3c.engine.model import Model
 from ga3c.learn.schedules import Rates
@@ -29,6 +30,10 @@ class System(Supervised, Protocol):
     @property
     def rings(self) -> Sequence[SpanRing]:
         """What each agent process did and when, if the run is traced."""
+
+    @property
+    def gallery(self) -> GalleryMemory | None:
+        """Where agents draw while somebody looks; None if they never do."""
 
     def pause(self) -> None:
         """Lets everything rest until `go_on`; returns at once. Nothing that waits is lost."""

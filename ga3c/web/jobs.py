@@ -62,7 +62,7 @@ class Jobs:
         run = self._catalog.run(query.changing(request, self._readonly).path_params["run"])
         wanted = await query.body(request)
         episodes = wanted.get("episodes", 1)
-        if not isinstance(episodes, int) or not 1 <= episodes <= _MOST_EPISODES:
+        if type(episodes) is not int or not 1 <= episodes <= _MOST_EPISODES:
             raise Refusal(400, f"episodes must be between 1 and {_MOST_EPISODES}.")
         if self._filming is not None and not self._filming.done():
             raise Refusal(409, "A video is being recorded; wait until it is there.")

@@ -72,7 +72,8 @@ class RunFiles:
         self._started = ""
         self._last_update: object = None
         self._updated_at = -float("inf")
-        self._was_alive = False
+        self._pid_here: object = None
+        """The process of this machine that was last seen to train this run."""
 
     # -- the run in figures -------------------------------------------------------------------------------------------
 
@@ -105,8 +106,8 @@ class RunFiles:
             self._updated_at = now - max(0.0, age)
             self._last_update = updated
         is_alive = isinstance(pid, int) and pid > 0 and processes.holds(pid, self.folder / ".lock")
-        was_alive, self._was_alive = self._was_alive, is_alive
-        return is_alive or (not was_alive and now - self._updated_at < _FRESH_SECONDS)
+        self._pid_here = pid if is_alive else self._pid_here
+        return is_alive or (pid != self._pid_here and now - self._updated_at < _FRESH_SECONDS)
 
     def row(self) -> dict[str, Any]:
         """The run in the list of runs."""
@@ -122,7 +123,7 @@ class RunFiles:
             "seconds_left": _number(status.get("seconds_left")) if state in _LIVE else None,
             "updated": status.get("updated"),
             "started": self.started(),
-            "settings": {name: value for name, value in settings.items() if value != defaults().get(name)},
+            "settings": {name: value for name, value in settings.items() if _differs(name, value)},
         }
 
     def started(self) -> str | None:
@@ -131,7 +132,7 @@ class RunFiles:
             for line in self.read_start("events.jsonl", _FIRST_EVENTS).splitlines()[:1]:
                 try:
                     self._started = str(json.loads(line)["time"])
-                except (ValueError, TypeError, KeyError):
+                except (ValueError, TypeError, KeyError, RecursionError):
                     continue
         return self._started or None
 
@@ -195,7 +196,13 @@ def identity(folder: Path) -> str:
 
 @functools.cache
 def defaults() -> Settings:
-    return flat(dataclasses.asdict(Config()))
+    """The settings that a run has unless others are chosen, as a file has them."""
+    settings = flat(dataclasses.asdict(Config()))
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+def _differs(name: str, value: Any) -> bool:
+    return (list(value) if isinstance(value, tuple) else value) != defaults().get(name)
 
 
 def _plain_files(folder: Path, pattern: re.Pattern[str]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from ga3c.metrics.sampling import MOST, Numbers, Rows, Sample
 from ga3c.metrics.sinks import csv
 from ga3c.metrics.tables import Table
-from ga3c.web.series import Range, within
+from ga3c.web.series import Range
 
 _MOST_BYTES = 64 * 2**20
 _EPISODES = 2 * MOST
@@ -43,7 +43,7 @@ class Followed:
 
     def __init__(self, table: Table, most: int) -> None:
         self._sample = Sample(table, most)
-        self._ranges: OrderedDict[tuple[int, int], Rows] = OrderedDict()
+        self._ranges: OrderedDict[tuple[str, float, float], Rows] = OrderedDict()
         self._lock = threading.Lock()
 
     def look(self, x: str = "", limits: Range | None = None) -> View:
@@ -59,13 +59,12 @@ class Followed:
 
     def _in(self, view: View, x: str, limits: Range) -> Rows:
         """The rows of a range of `x`, and some around it."""
-        first, last = within(view.column(x), limits)
-        if last - first >= _ENOUGH or last <= first:
+        values = view.column(x)
+        if np.count_nonzero((values >= limits.low) & (values <= limits.high)) >= _ENOUGH:
             return view.rows
-        offsets = view.rows.offsets
-        place = int(offsets[first]), int(offsets[last]) if last < len(offsets) else self._sample.end
+        place = (x, *limits)
         if place not in self._ranges:
-            self._ranges[place] = self._sample.between(*place)
+            self._ranges[place] = self._sample.between(x, *limits)
             if len(self._ranges) > _MOST_RANGES:
                 self._ranges.popitem(last=False)
         return self._ranges[place]

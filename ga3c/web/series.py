@@ -62,25 +62,18 @@ class Bins:
 def answer(bins: Bins, ys: Mapping[str, Mapping[str, Numbers]], rows: int, whole: bool) -> dict[str, Any]:
     """What a page gets. `whole` says whether the bins have all rows of the table, and not a sample."""
     return {
-        "x": digits(bins.x, 10),
-        "y": {name: {part: digits(values, 6) for part, values in spread.items()} for name, spread in ys.items()},
+        "x": as_list(bins.x),
+        "y": {name: {part: as_list(values) for part, values in spread.items()} for name, spread in ys.items()},
         "rows": rows,
         "whole": whole,
     }
 
 
-def digits(values: Numbers, most: int) -> list[float | None]:
-    """The values with so many significant digits, None for NaN."""
-    return [float(f"{value:.{most}g}") if math.isfinite(value) else None for value in values.tolist()]
-
-
-def within(x: Numbers, limits: Range) -> tuple[int, int]:
-    """The first row that may lie in a range, and the one behind the last, with a neighbour on each side."""
-    inside = np.flatnonzero((x >= limits.low) & (x <= limits.high))
-    if len(inside):
-        return max(0, int(inside[0]) - 1), min(len(x), int(inside[-1]) + 2)
-    place = int(np.searchsorted(np.maximum.accumulate(np.nan_to_num(x)), limits.low))
-    return max(0, min(place, len(x) - 1) - 1), min(len(x), place + 1)
+def as_list(values: Numbers) -> list[float | int | None]:
+    """The values for JSON: None for NaN, and whole numbers as such, since others lose digits."""
+    return [
+        None if not math.isfinite(value) else int(value) if value.is_integer() else value for value in values.tolist()
+    ]
 
 
 def _mean(values: Numbers, starts: NDArray[np.int64]) -> Numbers:

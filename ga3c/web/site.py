@@ -24,6 +24,7 @@ from ga3c.web.look import Looks
 from ga3c.web.records import Records
 from ga3c.web.samples import Samples
 from ga3c.web.static_files import StaticFiles
+from ga3c.web.wall import Walls
 
 _MOST_WATCHED = 8
 """Runs that one page may follow in full."""
@@ -42,11 +43,12 @@ class Site:
         self._api = Api(self._catalog, samples, self._jobs, readonly)
         self._live = Live(self._catalog, self._api, readonly)
         self._records = Records(self._catalog)
+        self._walls = Walls(self._catalog)
         self._static = StaticFiles()
         self._closing: asyncio.Task[None] | None = None
         self.app = Starlette(
             routes=self._routes(),
-            exception_handlers={Refusal: _refused, HTTPException: _missing, Ga3cError: _failed, OSError: _failed},
+            exception_handlers={Refusal: _refused, HTTPException: _missing, Ga3cError: _failed, Exception: _failed},
         )
         self.app.router.redirect_slashes = False
 
@@ -70,6 +72,7 @@ class Site:
             Route(f"{run}/report", jobs.report),
             Route(f"{run}/video", jobs.film, methods=["POST"]),
             Route(f"{run}/video/{{name}}", records.video),
+            Route(f"{run}/wall", self._walls.answer),
             Route(f"{run}/look", self._look),
             Route(f"{run}/command", live.command, methods=["POST"]),
             Route("/api/stream", self._stream),
@@ -78,13 +81,14 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Tells pages what changes within the block."""
+        """Tells pages what changes within the block, and looks away from what no page wants to see."""
         current_default_thread_limiter().total_tokens = _THREADS
-        telling = asyncio.create_task(self._hub.run())
+        tasks = [asyncio.create_task(self._hub.run()), asyncio.create_task(self._walls.run())]
         try:
             yield
         finally:
-            telling.cancel()
+            for task in tasks:
+                task.cancel()
             self.close()
             if self._closing is not None:
                 await self._closing
@@ -93,6 +97,7 @@ class Site:
         """Ends all streams and all that is under way. Called from the event loop's thread."""
         if self._closing is None:
             self._looks.close()
+            self._walls.close()
             self._jobs.close()
             self._closing = asyncio.create_task(self._hub.close())
 
@@ -123,5 +128,5 @@ def _missing(request: Request, error: Exception) -> Response:
 
 def _failed(request: Request, error: Exception) -> Response:
     """What people should know of; a file that became unreadable meanwhile, for example."""
-    text = str(error) if isinstance(error, Ga3cError) else f"The system refused something: {error}."
+    text = str(error) if isinstance(error, Ga3cError) else f"This cannot be shown: {type(error).__name__}: {error}."
     return Json({"error": text}, 500)

@@ -45,14 +45,14 @@ def run(room: Room) -> str:
 @pytest.mark.parametrize("path", ["/", "/static/index.html", "/api/runs", "/api/stream", "/api/none", "/static/../x"])
 @pytest.mark.parametrize("cookie", ["", "ga3c-PORT=", "ga3c-PORT=wrong", "ga3c-1=TOKEN", "other=TOKEN"])
 def test_nothing_is_served_without_the_token(room: Room, path: str, cookie: str) -> None:
-    told = cookie.replace("PORT", str(room.port)).replace("TOKEN", room.listener.token)
+    told = cookie.replace("PORT", str(room.port)).replace("TOKEN", room.token)
     answer = room.ask(path, Cookie=told)
     assert answer.status == 401
     assert "token" in answer.json["error"]
 
 
 def test_the_token_in_the_address_becomes_a_cookie(room: Room) -> None:
-    answer = room.ask(f"/?token={room.listener.token}", Cookie="")
+    answer = room.ask(f"/?token={room.token}", Cookie="")
     assert (answer.status, answer.headers["Location"]) == (303, "/")
     kept = answer.headers["Set-Cookie"]
     assert kept.startswith(f"{room.cookie};")
@@ -63,7 +63,7 @@ def test_the_token_in_the_address_becomes_a_cookie(room: Room) -> None:
 def test_a_link_on_another_page_leads_in_without_a_redirect(room: Room) -> None:
     """A browser sends no such cookie to where the link of another page is redirected."""
     told = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
-    answer = room.ask(f"/?token={room.listener.token}", Cookie="", **told)
+    answer = room.ask(f"/?token={room.token}", Cookie="", **told)
     assert answer.status == 200
     assert b'http-equiv="refresh"' in answer.body
     assert room.cookie in answer.headers["Set-Cookie"]
@@ -77,7 +77,7 @@ def test_a_wrong_token_sets_no_cookie(room: Room, token: str) -> None:
 
 
 def test_the_token_counts_in_the_address_of_the_page_alone(room: Room) -> None:
-    assert room.ask(f"/api/runs?token={room.listener.token}", Cookie="").status == 401
+    assert room.ask(f"/api/runs?token={room.token}", Cookie="").status == 401
 
 
 def test_another_cookie_of_the_same_name_does_not_lock_out(room: Room) -> None:
@@ -100,7 +100,7 @@ def test_another_host_is_refused(room: Room, host: str) -> None:
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "LOCALHOST:9000", "localhost"])
 def test_a_tunnel_from_another_port_is_served(room: Room, host: str) -> None:
     port = host.rpartition(":")[2] if host != "localhost" else "80"
-    cookie = f"ga3c-{port}={room.listener.token}"
+    cookie = f"ga3c-{port}={room.token}"
     assert room.ask("/api/runs", Host=host, Cookie=cookie).status == 200
     assert room.ask("/api/runs", Host=host, Cookie=cookie, Origin=f"http://{host.lower()}").status == 200
     assert room.ask("/api/runs", Host=host, Cookie=cookie, Origin="http://localhost:1").status == 403
