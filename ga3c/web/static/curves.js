@@ -19,7 +19,7 @@ const AXES = /** @type {const} */ ([
 ]);
 const LARGE = { height: 250, points: 800 };
 const SMALL = { height: 150, points: 300 };
-const SPREAD_POINTS = 80; // so that each has several episodes
+const SPREAD = { points: 80, episodes: 8 }; // at most so many points, each of at least so many episodes
 const REFETCH_MS = 20_000; // snapshots are added as they come; after so long the server thins everything out again
 const LEAST_SMOOTHING = 0.5; // the slider's first step; less is hardly seen
 
@@ -31,6 +31,8 @@ class Plot {
   #spread = null;
   /** What the data was asked for with. @type {Show | null} */
   #asked = null;
+  /** Episodes of the run, as far as is known. */
+  #episodes = 0;
 
   /**
    * @param {Panel} panel
@@ -77,8 +79,7 @@ class Plot {
     const names = this.panel.columns.map(([name]) => name).join(",");
     try {
       const wanted = [getJson(at(this.run.id, "series", { y: names, ...range }), signal)];
-      if (this.panel === SCORE)
-        wanted.push(getJson(at(this.run.id, "episodes", { ...range, points: SPREAD_POINTS }), signal));
+      if (this.panel === SCORE) wanted.push(this.#fetchSpread(range, signal));
       const [data, episodes] = await Promise.all(wanted);
       if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // asked for something else meanwhile
       this.#data = data;
@@ -90,6 +91,16 @@ class Plot {
       return; // the page says that the connection is lost, and comes back
     }
     this.draw();
+  }
+
+  /** @param {Record<string, string | number | undefined>} range @param {AbortSignal} signal @returns {Promise<Series>} */
+  async #fetchSpread(range, signal) {
+    const known = Math.max(this.#episodes, this.run.snapshot?.episodes ?? 0);
+    const points = known ? Math.max(2, Math.min(SPREAD.points, Math.floor(known / SPREAD.episodes))) : SPREAD.points;
+    const answer = await getJson(at(this.run.id, "episodes", { ...range, points }), signal);
+    const isFirst = !known && answer.rows < SPREAD.points * SPREAD.episodes;
+    this.#episodes = answer.rows;
+    return isFirst && answer.rows ? this.#fetchSpread(range, signal) : answer;
   }
 
   draw() {

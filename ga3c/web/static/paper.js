@@ -113,7 +113,7 @@ export class Paper {
       context.fillRect(x, HEAD - 6, 1, this.canvas.clientHeight);
       context.fillStyle = colour("soft");
       const text = `${Number((tick / 1000).toPrecision(8))} ms`;
-      context.fillText(text, Math.min(x + 3, this.#left + this.width - text.length * LETTER), HEAD / 2 - 2);
+      context.fillText(text, Math.min(x + 3, this.#left + this.width - context.measureText(text).width), HEAD / 2 - 2);
     }
   }
 
