@@ -10,7 +10,8 @@ import { themeSwitch } from "./theme.js";
 
 /**
  * @typedef {{
- *   main: HTMLElement, title: (text: string) => void, connection: (connection: import("./stream.js").Connection) => void
+ *   main: HTMLElement, title: (text: string) => void,
+ *   connection: (connection: import("./stream.js").Connection) => void
  * }} Place What a page fills and tells.
  */
 

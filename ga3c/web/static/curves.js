@@ -1,4 +1,4 @@
-/** The curves of a run: score, speed, queues, losses and the rest, with zoom and smoothing over time, steps or frames. */
+/** The curves of a run, with zoom and smoothing, over time, steps or frames. */
 
 import { at, getJson } from "./api.js";
 import { Chart } from "./chart.js";
@@ -51,6 +51,11 @@ class Plot {
       { title, note, fromZero, height: this.size.height, together: run.id, zoom, whole: () => curves.zoomTo(null) },
       signal,
     );
+    // A chart without values is hidden, so it does not see itself when the first ones come.
+    run.snapshots.on((snapshot) => {
+      const has = panel.columns.some(([name]) => snapshot[name] !== null && snapshot[name] !== undefined);
+      if (has) this.chart.figure.classList.remove("nothing");
+    }, signal);
     whileVisible(
       this.chart.figure,
       signal,
@@ -81,7 +86,7 @@ class Plot {
       const wanted = [getJson(at(this.run.id, "series", { y: names, ...range }), signal)];
       if (this.panel === SCORE) wanted.push(this.#fetchSpread(range, signal));
       const [data, episodes] = await Promise.all(wanted);
-      if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // asked for something else meanwhile
+      if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // too late
       this.#data = data;
       this.#asked = { ...this.curves.show };
       if (!zoom) this.curves.end = Math.max(this.curves.end, data.x.at(-1) ?? 0);
@@ -93,7 +98,11 @@ class Plot {
     this.draw();
   }
 
-  /** @param {Record<string, string | number | undefined>} range @param {AbortSignal} signal @returns {Promise<Series>} */
+  /**
+   * @param {Record<string, string | number | undefined>} range
+   * @param {AbortSignal} signal
+   * @returns {Promise<Series>}
+   */
   async #fetchSpread(range, signal) {
     const known = Math.max(this.#episodes, this.run.snapshot?.episodes ?? 0);
     const points = known ? Math.max(2, Math.min(SPREAD.points, Math.floor(known / SPREAD.episodes))) : SPREAD.points;

@@ -58,16 +58,25 @@ function contents(id, sections) {
   return element("nav", { class: "contents", "aria-label": "Sections of this page" }, element("ul", {}, ...links));
 }
 
-/** A lost connection after the end of a run: `ga3c train --web` closes its control room with the run.
- * @param {import("./stream.js").Connection} connection @returns {import("./stream.js").Connection} */
+/**
+ * A lost connection after the end of a run: `ga3c train --web` closes its control room with the run.
+ *
+ * @param {import("./stream.js").Connection} connection
+ * @returns {import("./stream.js").Connection}
+ */
 function closed(connection) {
   return connection.state === "lost"
     ? { state: "lost", text: "the control room has closed: ga3c web opens it again" }
     : connection;
 }
 
-/** Keeps what is known of the run up to date, and says when it ends or goes on. @param {Watched} run @param {Place} place
- * @param {AbortSignal} signal */
+/**
+ * Keeps what is known of the run up to date, and says when it ends or goes on.
+ *
+ * @param {Watched} run
+ * @param {Place} place
+ * @param {AbortSignal} signal
+ */
 function follow(run, place, signal) {
   let { state } = run.details;
   let isFirst = true;

@@ -96,8 +96,12 @@ function showNumbers(controls, live) {
   }
 }
 
-/** A rate by its schedule changes all the time, so the last snapshot knows it best.
- * @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls @param {Watched} run */
+/**
+ * A rate by its schedule changes all the time, so the last snapshot knows it best.
+ *
+ * @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls
+ * @param {Watched} run
+ */
 function showRates(controls, { live, snapshot }) {
   if (!live) return;
   for (const [name, control] of controls) {

@@ -48,7 +48,12 @@ class Game {
   }
 }
 
-/** The sections of the wall and of a closer look. @param {import("./watched.js").Watched} run @param {AbortSignal} signal */
+/**
+ * The sections of the wall and of a closer look.
+ *
+ * @param {import("./watched.js").Watched} run
+ * @param {AbortSignal} signal
+ */
 export function wall(run, signal) {
   /** @type {Map<number, Game>} */
   const games = new Map();
