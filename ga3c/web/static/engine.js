@@ -2,7 +2,7 @@
 
 import { at, getJson } from "./api.js";
 import { Drawing } from "./drawing.js";
-import { element, section } from "./element.js";
+import { element, say, section } from "./element.js";
 import { limit } from "./limit.js";
 import { last, meanOverTime } from "./numbers.js";
 import { picture } from "./picture.js";
@@ -36,6 +36,9 @@ const NAMES = [
   "seconds",
 ];
 const LIVE_SECONDS = 120; // of which the queues show their fill
+const LIVE_NOTE = `Rates and shares of the last second; areas are the fill of the queues over ${LIVE_SECONDS / 60} minutes.`;
+const OVER_NOTE =
+  "Rates and shares are means over the run; the areas are the fill of the queues from its start to its end.";
 
 /** The section. @param {Watched} run @param {AbortSignal} signal */
 export function engine(run, signal) {
@@ -46,9 +49,7 @@ export function engine(run, signal) {
   let record = null;
 
   function draw() {
-    note.textContent = !run.isOver
-      ? `Rates and shares of the last second; the areas are the fill of the queues over ${LIVE_SECONDS / 60} minutes.`
-      : "Rates and shares are means over the run; the areas are the fill of the queues from its start to its end.";
+    say(note, run.isOver ? OVER_NOTE : LIVE_NOTE);
     drawing.show(picture(run, record ?? { now: {}, queues: { prediction: [], training: [] } }));
   }
 
