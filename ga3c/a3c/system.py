@@ -20,6 +20,7 @@ from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
 from ga3c.agents.supervision import Supervisor
 from ga3c.config import Config
 from ga3c.engine import device
+from ga3c.engine.look import Look
 from ga3c.envs import own, wrapping
 from ga3c.envs.seeding import continued_seed
 from ga3c.envs.spec import EnvSpec
@@ -105,6 +106,11 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
     left: Sequence[str] = ()
     gallery: GalleryMemory | None = None
     """Learners draw nothing."""
+
+    def look(self, agent: int) -> Look | None:
+        raise UserError(
+            f"The agents of --system {self._config.engine.system} cannot be looked into: each has its own network."
+        )
 
     def hurry(self) -> None:
         """Kills the learners that are processes; `stop` waits for threads until its patience ends, and no longer."""

@@ -21,6 +21,7 @@ from ga3c.engine.explorer import Explorer
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
+from ga3c.engine.look import Look, Looker
 from ga3c.engine.model import Model
 from ga3c.engine.numbers import space_for, workers_for
 from ga3c.engine.predictor import Predictor
@@ -100,6 +101,8 @@ class Ga3c:
         self.left: Sequence[str] = ()
         """Threads that had not ended when `stop` returned, by name."""
         self._turns = Turns(lambda: self.stats.failure is not None) if engine.deterministic else None
+        self._looker: Looker | None = None
+        """Made when somebody looks."""
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
@@ -160,6 +163,11 @@ class Ga3c:
     @property
     def gallery(self) -> GalleryMemory | None:
         return self.pool.gallery
+
+    def look(self, agent: int) -> Look | None:
+        if self._looker is None:
+            self._looker = Looker(self.pool, self.store, self.model, self._lane(1_000, urgent=False))
+        return self._looker.look(agent)
 
     def start(self) -> None:
         """The agents make their environments while the threads capture their graphs: each takes seconds."""

@@ -60,13 +60,15 @@ def describe(
     if not has_rom(game.name):
         raise UserError(f"{env_id} needs the ROM {game.name}.bin, which this ale-py lacks; reinstall ale-py.")
     ale = _load(game, seed=0)
+    actions = _actions(ale, config)
     return EnvSpec(
         id=env_id,
         args=env_args or {},
         source="atari",
         layout=Layout.picture((screens.SIZE, screens.SIZE), background=_background(ale)),
         stack=config.stack,
-        action=ActionSpec.discrete(len(_actions(ale, config))),
+        action=ActionSpec.discrete(len(actions)),
+        action_names=tuple(action.name for action in actions),
         frames_per_step=config.frame_skip,
         frame_rate=FRAMES_PER_SECOND,
         screen=ale.getScreenDims() if raw_screens else None,

@@ -140,6 +140,8 @@ class EnvSpec:
     """Steps after which an episode is cut off, where that is known."""
     screen: tuple[int, ...] | None = None
     """Height and width of raw screens, where agents send those and the device makes frames of them."""
+    action_names: tuple[str, ...] = ()
+    """What the actions of a single choice are called; empty where that is not known."""
     notes: tuple[str, ...] = ()
     """What seemed doubtful when it was tried: sentences for people."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ga3c.metrics import bottleneck
-from ga3c.metrics.events import Event
+from ga3c.metrics.events import Event, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import now
 from ga3c.metrics.snapshot import Episode, Snapshot
@@ -53,6 +53,8 @@ class ControlSink(Sink):
         self._tell_state()
 
     def event(self, event: Event) -> None:
+        if paused(event) is not None:
+            self._recent = deque(list(self._recent)[-1:], maxlen=_RECENT)  # no advice is found from before a pause
         last = self._recent[-1] if self._recent else None
         seconds, steps = (None, None) if last is None else (last.seconds, last.steps)
         row = {

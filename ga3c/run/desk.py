@@ -8,6 +8,7 @@ from ga3c.errors import Ga3cError, UserError
 from ga3c.run import requests
 from ga3c.run.commands import Command, Outcome, Pause, Resume, Stop, TakeCheckpoint, WriteTrace
 from ga3c.run.connection import Connection
+from ga3c.run.looking import Looking
 from ga3c.run.server import Server
 from ga3c.run.state import state_of
 
@@ -29,6 +30,7 @@ class Desk:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._looking = Looking(server.system)
 
     def serve(self, request: Mapping[str, Any], connection: Connection, call: Call) -> None:
         """Answers a request, now or once its commands were carried out. Whatever is wrong with it is the answer."""
@@ -55,6 +57,9 @@ class Desk:
             case "follow":
                 connection.follows = True
                 connection.answer(number, True, "Done: what happens follows.")
+            case "look":
+                self._looking.begin(_agent(arguments), connection)
+                connection.answer(number, True, "Done: what the agent sees follows.")
             case "gallery":
                 self._show_gallery(number, connection)
             case _:
@@ -83,10 +88,19 @@ class Desk:
     @property
     def due(self) -> float | None:
         """When something is to be sent by itself; None if nothing is."""
-        return None
+        return self._looking.due
 
     def look(self, now: float) -> None:
         """Sends what is due."""
+        self._looking.look(now)
 
 
-_REQUESTS = ("hello", "set", "pause", "resume", "checkpoint", "stop", "trace", "follow", "gallery")
+def _agent(arguments: Mapping[str, Any]) -> int:
+    """The agent that somebody wants to look at."""
+    agent = arguments.get("agent")
+    if set(arguments) != {"agent"} or type(agent) is not int:
+        raise UserError("look takes the number of an agent.")
+    return agent
+
+
+_REQUESTS = ("hello", "set", "pause", "resume", "checkpoint", "stop", "trace", "follow", "gallery", "look")

@@ -230,7 +230,9 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
     except ValueError as error:
         raise UserError(f"The checkpoint {found.path} cannot be used: {error}.") from error
     warnings = [*found.notices, *saved.set_damaged_aside(found, folder)]
-    notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
+    steered = found.checkpoint.steered
+    held = [] if steered is None else [name for name, value in steered.held.items() if value is not None]
+    notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters, held)]
     dropped = [*trim(path, counters.steps, counters.seconds), *tuning.trim(folder.tuning, counters.steps)]
     if "csv" in log_names(config.run.log):
         warnings += shortfall(path, counters)

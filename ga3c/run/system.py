@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import Supervised
+from ga3c.engine.look import Look
 from ga3c.engine.model import Model
 from ga3c.learn.schedules import Rates
 from ga3c.metrics.stats import Stats
@@ -34,6 +35,10 @@ class System(Supervised, Protocol):
     @property
     def gallery(self) -> GalleryMemory | None:
         """Where agents draw while somebody looks; None if they never do."""
+
+    def look(self, agent: int) -> Look | None:
+        """What an agent sees and what the network makes of it; None if this is no good moment. UserError if it
+        cannot be looked at. Only one thread may call it."""
 
     def pause(self) -> None:
         """Lets everything rest until `go_on`; returns at once. Nothing that waits is lost."""

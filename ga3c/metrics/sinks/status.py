@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ga3c.files import replacing
-from ga3c.metrics.events import Event, Outcome, outcome
+from ga3c.metrics.events import Event, Outcome, outcome, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import now
 from ga3c.metrics.snapshot import Episode, Snapshot
@@ -44,8 +44,8 @@ class StatusSink(Sink):
         self._last_event = event.text or self._last_event
         if event.kind == "start":
             self._env = event.details.get("env", self._env)
-        if event.kind == "command" and "paused" in event.details:
-            self._state = "paused" if event.details["paused"] else "running"
+        if (now_paused := paused(event)) is not None:
+            self._state = "paused" if now_paused else "running"
         if event.kind == "stop":
             self._state = outcome(event)
         self._write()
