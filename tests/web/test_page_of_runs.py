@@ -79,7 +79,7 @@ def test_a_run_is_watched_steered_and_stopped(browser: Any, tmp_path: Path) -> N
         page.get_by_role("button", name="Stop the run").click()
         page.locator(".state").get_by_text("stopped").wait_for()
         assert process.wait(60) == 0
-        page.get_by_text("closed with the run").wait_for()
+        page.get_by_text("the control room has closed").wait_for()
         page.complaints.clear()  # the browser reports that the server is gone
     assert kinds(folder)[-1] == "stop"
 

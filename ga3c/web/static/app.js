@@ -10,7 +10,8 @@ import { themeSwitch } from "./theme.js";
 
 /**
  * @typedef {{
- *   main: HTMLElement, title: (text: string) => void, connection: (connection: import("./stream.js").Connection) => void
+ *   main: HTMLElement, title: (text: string) => void,
+ *   connection: (connection: import("./stream.js").Connection) => void
  * }} Place What a page fills and tells.
  */
 
@@ -78,4 +79,8 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
 });
 document.getElementById("theme")?.append(themeSwitch());
 addEventListener("hashchange", show);
+// The address stays the same where a reader follows the link to a section again.
+document.addEventListener("click", ({ target }) => {
+  if (target instanceof HTMLAnchorElement && target.getAttribute("href") === location.hash) show();
+});
 show();

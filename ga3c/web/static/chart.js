@@ -16,7 +16,8 @@ import uPlot from "./vendor/uPlot.esm.js";
  * @typedef {{
  *   title: string, note?: string, height: number, fromZero?: boolean, together?: string,
  *   zoom?: (from: number, to: number) => void, whole?: () => void
- * }} Options Charts with the same `together` share their pointer; `zoom` is told a dragged range of x, `whole` a double click.
+ * }} Options Charts with the same `together` share their pointer; `zoom` is told a dragged range of x, `whole` a double
+ *   click.
  */
 
 const COLOURS = 7;
@@ -236,7 +237,8 @@ export class Chart {
       return `${one.label}: ${number(last(one.y))} now, lowest ${number(low)}, highest ${number(high)}`;
     });
     const end = this.#x.at(-1) ?? 0;
-    return `${this.options.title}. ${told.join("; ")}. Up to ${this.#axis === "seconds" ? clock(end) : number(end)} ${AXIS_NAMES[this.#axis]}.`;
+    const upTo = this.#axis === "seconds" ? clock(end) : number(end);
+    return `${this.options.title}. ${told.join("; ")}. Up to ${upTo} ${AXIS_NAMES[this.#axis]}.`;
   }
 }
 
@@ -244,7 +246,11 @@ const TIME_STEPS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
 ];
 
-/** Time at a tick: 0:30 is half a minute; from an hour on, hours and minutes with their names. @param {number} seconds */
+/**
+ * Time at a tick: 0:30 is half a minute; from an hour on, hours and minutes with their names.
+ *
+ * @param {number} seconds
+ */
 function shortClock(seconds) {
   const whole = Math.round(seconds);
   if (whole >= 3600)

@@ -63,8 +63,13 @@ export async function comparePage(place, ids, signal) {
   );
 }
 
-/** Groups of runs with the settings that tell them from the others. @param {Comparison} comparison
- * @param {Map<string, RunRow>} rows @returns {Group[]} */
+/**
+ * Groups of runs with the settings that tell them from the others.
+ *
+ * @param {Comparison} comparison
+ * @param {Map<string, RunRow>} rows
+ * @returns {Group[]}
+ */
 function grouped({ settings, groups }, rows) {
   const telling = settings.filter(({ name }) => !name.endsWith("seed") && name !== "env_id");
   return groups.map((ids) => {
@@ -107,8 +112,12 @@ class Charts {
       choice.addEventListener("change", () => this.charts.forEach((one) => one.fetch()));
   }
 
-  /** @param {import("./panels.js").Panel} panel @param {string} env empty for all @param {boolean} named
-   * @param {AbortSignal} signal */
+  /**
+   * @param {import("./panels.js").Panel} panel
+   * @param {string} env empty for all
+   * @param {boolean} named
+   * @param {AbortSignal} signal
+   */
   #chart(panel, env, named, signal) {
     const isScore = panel === SCORE;
     const title = isScore && named ? `Score: ${env}` : panel.title;
@@ -129,8 +138,12 @@ class Charts {
     return { chart, fetch };
   }
 
-  /** @param {Chart} chart @param {import("./panels.js").Panel} panel @param {Array<{group: Group, look: number}>} shown
-   * @param {AbortSignal} signal */
+  /**
+   * @param {Chart} chart
+   * @param {import("./panels.js").Panel} panel
+   * @param {Array<{group: Group, look: number}>} shown
+   * @param {AbortSignal} signal
+   */
   async #fetch(chart, { columns: [[name]], scale = 1 }, shown, signal) {
     const axis = /** @type {Axis} */ (this.axis.value);
     const smoothing = Number(this.smoothing.value);
@@ -157,7 +170,12 @@ class Charts {
   }
 }
 
-/** The runs with their figures; those of a group stand together. @param {Group[]} groups @param {Map<string, RunRow>} rows */
+/**
+ * The runs with their figures; those of a group stand together.
+ *
+ * @param {Group[]} groups
+ * @param {Map<string, RunRow>} rows
+ */
 function figures(groups, rows) {
   const heads = ["line", "run", "environment", "state", "score", "best", "steps", "training", "PPS", "TPS"];
   const lines = groups.flatMap(({ ids }, look) =>

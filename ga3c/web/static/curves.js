@@ -1,4 +1,4 @@
-/** The curves of a run: score, speed, queues, losses and the rest, with zoom and smoothing over time, steps or frames. */
+/** The curves of a run, with zoom and smoothing, over time, steps or frames. */
 
 import { at, getJson } from "./api.js";
 import { Chart } from "./chart.js";
@@ -19,7 +19,7 @@ const AXES = /** @type {const} */ ([
 ]);
 const LARGE = { height: 250, points: 800 };
 const SMALL = { height: 150, points: 300 };
-const SPREAD_POINTS = 80; // so that each has several episodes
+const SPREAD = { points: 80, episodes: 8 }; // at most so many points, each of at least so many episodes
 const REFETCH_MS = 20_000; // snapshots are added as they come; after so long the server thins everything out again
 const LEAST_SMOOTHING = 0.5; // the slider's first step; less is hardly seen
 
@@ -29,6 +29,10 @@ class Plot {
   #data = null;
   /** @type {{x: number[], low: import("./types.js").Values, high: import("./types.js").Values} | null} */
   #spread = null;
+  /** What the data was asked for with. @type {Show | null} */
+  #asked = null;
+  /** Episodes of the run, as far as is known. */
+  #episodes = 0;
 
   /**
    * @param {Panel} panel
@@ -47,17 +51,30 @@ class Plot {
       { title, note, fromZero, height: this.size.height, together: run.id, zoom, whole: () => curves.zoomTo(null) },
       signal,
     );
+    // A chart without values is hidden, so it does not see itself when the first ones come.
+    run.snapshots.on((snapshot) => {
+      const has = panel.columns.some(([name]) => snapshot[name] !== null && snapshot[name] !== undefined);
+      if (has) this.chart.figure.classList.remove("nothing");
+    }, signal);
     whileVisible(
       this.chart.figure,
       signal,
       (seen) => {
-        repeat(() => this.fetch(seen), REFETCH_MS, seen);
+        repeat(() => this.#keep(seen), REFETCH_MS, seen);
         curves.changed.add(this);
         run.snapshots.on((snapshot) => this.#append(snapshot), seen);
         seen.addEventListener("abort", () => curves.changed.delete(this));
       },
       "100px",
     );
+  }
+
+  /** Fetches what may have changed. @param {AbortSignal} signal */
+  async #keep(signal) {
+    const { axis, zoom } = this.curves.show;
+    const isSame = this.#asked?.axis === axis && this.#asked.zoom === zoom;
+    if (!isSame || !this.run.isOver) await this.fetch(signal);
+    else this.draw();
   }
 
   /** @param {AbortSignal} signal */
@@ -67,11 +84,11 @@ class Plot {
     const names = this.panel.columns.map(([name]) => name).join(",");
     try {
       const wanted = [getJson(at(this.run.id, "series", { y: names, ...range }), signal)];
-      if (this.panel === SCORE)
-        wanted.push(getJson(at(this.run.id, "episodes", { ...range, points: SPREAD_POINTS }), signal));
+      if (this.panel === SCORE) wanted.push(this.#fetchSpread(range, signal));
       const [data, episodes] = await Promise.all(wanted);
-      if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // asked for something else meanwhile
+      if (axis !== this.curves.show.axis || zoom !== this.curves.show.zoom) return; // too late
       this.#data = data;
+      this.#asked = { ...this.curves.show };
       if (!zoom) this.curves.end = Math.max(this.curves.end, data.x.at(-1) ?? 0);
       const { low, high } = episodes?.y.score ?? {};
       this.#spread = episodes?.x.length ? { x: episodes.x, low, high } : null;
@@ -79,6 +96,20 @@ class Plot {
       return; // the page says that the connection is lost, and comes back
     }
     this.draw();
+  }
+
+  /**
+   * @param {Record<string, string | number | undefined>} range
+   * @param {AbortSignal} signal
+   * @returns {Promise<Series>}
+   */
+  async #fetchSpread(range, signal) {
+    const known = Math.max(this.#episodes, this.run.snapshot?.episodes ?? 0);
+    const points = known ? Math.max(2, Math.min(SPREAD.points, Math.floor(known / SPREAD.episodes))) : SPREAD.points;
+    const answer = await getJson(at(this.run.id, "episodes", { ...range, points }), signal);
+    const isFirst = !known && answer.rows < SPREAD.points * SPREAD.episodes;
+    this.#episodes = answer.rows;
+    return isFirst && answer.rows ? this.#fetchSpread(range, signal) : answer;
   }
 
   draw() {

@@ -28,6 +28,8 @@ const LETTER = 6.4; // width of a letter of a legend
 
 /** Both layouts of the drawing; the style sheet shows the one that fits. */
 export class Drawing {
+  #shown = "";
+
   /** @param {AbortSignal} signal */
   constructor(signal) {
     this.sheets = LAYOUTS.map((layout) => new Sheet(layout, signal));
@@ -39,6 +41,9 @@ export class Drawing {
 
   /** @param {Picture} picture */
   show(picture) {
+    const key = JSON.stringify(picture);
+    if (key === this.#shown) return;
+    this.#shown = key;
     for (const sheet of this.sheets) sheet.show(picture);
   }
 }

@@ -64,8 +64,13 @@ function video(run, name) {
   return element("figure", {}, player, element("figcaption", {}, name));
 }
 
-/** Asks for a video and waits until it is there. @param {import("./watched.js").Watched} run @param {HTMLElement} outcome
- * @param {AbortSignal} signal */
+/**
+ * Asks for a video and waits until it is there.
+ *
+ * @param {import("./watched.js").Watched} run
+ * @param {HTMLElement} outcome
+ * @param {AbortSignal} signal
+ */
 async function film(run, outcome, signal) {
   const before = run.details.files.videos.length;
   say(outcome, "Playing an episode…");

@@ -4,9 +4,9 @@ import { svg } from "./element.js";
 import { whileVisible } from "./visible.js";
 
 const SPACING = 26; // between the dots, in units of the drawing
-const FASTEST = 150; // units a second: from one picture to the next less than half the spacing, so none seems to go back
+const FASTEST = 150; // units a second: less than half the spacing a picture, so that no dot seems to go back
 const PER_DOUBLING = 12; // units a second more for each doubling of the rate: rates span five orders of magnitude
-const PICTURE_MS = 80; // each picture takes time from a run on the same machine: all together 7% of a core without a GPU
+const PICTURE_MS = 80; // a run on the same machine pays for each: all together 7% of a core without a GPU
 
 /** The speed of the dots of a rate. @param {number | null} rate a second */
 export function speed(rate) {

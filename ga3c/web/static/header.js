@@ -17,8 +17,12 @@ const TILES = [
   ["Left", (run) => (run.isOver ? "-" : duration(now(run, "seconds_left")))],
 ];
 
-/** A figure of the last snapshot, else of the row in the list. @param {Watched} run
- * @param {"score" | "best_score" | "pps" | "tps" | "steps" | "seconds" | "seconds_left" | "progress"} name */
+/**
+ * A figure of the last snapshot, else of the row in the list.
+ *
+ * @param {Watched} run
+ * @param {"score" | "best_score" | "pps" | "tps" | "steps" | "seconds" | "seconds_left" | "progress"} name
+ */
 function now(run, name) {
   return run.snapshot?.[name] ?? run.details[name];
 }

@@ -1,4 +1,4 @@
-/** A closer look at one agent: its stack of observations, the probabilities of its actions, and the value over its episode. */
+/** A closer look at one agent: what it observes, the probabilities of its actions, and the value over its episode. */
 
 import { at } from "./api.js";
 import { Chart } from "./chart.js";
@@ -20,8 +20,11 @@ export class Looking {
   #opener = null;
   #signal;
 
-  /** @param {import("./watched.js").Watched} run @param {(agent: number | null) => void} chosen is told whom it looks at
-   * @param {AbortSignal} signal */
+  /**
+   * @param {import("./watched.js").Watched} run
+   * @param {(agent: number | null) => void} chosen is told whom it looks at
+   * @param {AbortSignal} signal
+   */
   constructor(run, chosen, signal) {
     this.run = run;
     this.chosen = chosen;
@@ -88,10 +91,9 @@ export class Looking {
   #show(look) {
     if (this.#signal.aborted) return;
     say(this.title, `Agent ${look.agent}`);
-    say(
-      this.facts,
-      `step ${number(look.length)} of its episode, score ${number(look.score)}, last reward ${number(look.reward)}, value ${number(look.value)}`,
-    );
+    const facts = { score: look.score, "last reward": look.reward, value: look.value };
+    const told = Object.entries(facts).map(([name, value]) => `${name} ${number(value)}`);
+    say(this.facts, `step ${number(look.length)} of its episode, ${told.join(", ")}`);
     this.#showFrames(look);
     this.#showActions(look);
     this.#showValue(look);

@@ -46,8 +46,8 @@ export function resampled(x, values, onto) {
 }
 
 /**
- * The mean at each place of several rows, with the least and the greatest. A place counts only if all rows have a value,
- * because a mean of fewer runs would jump.
+ * The mean at each place of several rows, with the least and the greatest. A place counts only if all rows have a
+ * value, because a mean of fewer runs would jump.
  *
  * @param {Values[]} rows
  * @returns {import("./types.js").Spread}

@@ -75,8 +75,14 @@ export class Paper {
     });
   }
 
-  /** The spans of a thread. Those narrower than a pixel are drawn once a pixel. @param {CanvasRenderingContext2D} context
-   * @param {Span[]} spans @param {View} view @param {number} y */
+  /**
+   * The spans of a thread. Those narrower than a pixel are drawn once a pixel.
+   *
+   * @param {CanvasRenderingContext2D} context
+   * @param {Span[]} spans
+   * @param {View} view
+   * @param {number} y
+   */
   #line(context, spans, view, y) {
     const scale = this.width / (view.to - view.from);
     let drawnTo = -1;
@@ -93,7 +99,13 @@ export class Paper {
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {number} name @param {number} x @param {number} y @param {number} width */
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} name
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   */
   #text(context, name, x, y, width) {
     const text = this.#trace?.names[name] ?? "";
     if (text.length * LETTER > width - 6) return;
@@ -113,7 +125,7 @@ export class Paper {
       context.fillRect(x, HEAD - 6, 1, this.canvas.clientHeight);
       context.fillStyle = colour("soft");
       const text = `${Number((tick / 1000).toPrecision(8))} ms`;
-      context.fillText(text, Math.min(x + 3, this.#left + this.width - text.length * LETTER), HEAD / 2 - 2);
+      context.fillText(text, Math.min(x + 3, this.#left + this.width - context.measureText(text).width), HEAD / 2 - 2);
     }
   }
 
@@ -128,7 +140,12 @@ export class Paper {
   }
 }
 
-/** The place of the first span that ends after a time, among spans in order. @param {Span[]} spans @param {number} time */
+/**
+ * The place of the first span that ends after a time, among spans in order.
+ *
+ * @param {Span[]} spans
+ * @param {number} time
+ */
 function firstEndingAfter(spans, time) {
   let [low, high] = [0, spans.length];
   while (low < high) {

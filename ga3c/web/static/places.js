@@ -1,6 +1,9 @@
 /** The binary answer of the wall: the places of the gallery that changed, each with its picture. */
 
-/** @typedef {{place: number, agent: number, sequence: bigint, score: number, length: number, picture: Blob | null}} Place */
+/**
+ * @typedef {{place: number, agent: number, sequence: bigint, score: number, length: number, picture: Blob | null}}
+ *   Place
+ */
 
 const HEADER = 40; // bytes of "<HHIqdqII": place, kind, agent, sequence, score, length, bytes, 0
 const PNG = 1;

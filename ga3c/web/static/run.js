@@ -21,6 +21,7 @@ import { Watched } from "./watched.js";
 
 /** @typedef {import("./app.js").Place} Place */
 
+const ASK_MS = 10_000; // between two questions to a run that trains and did not say what it is
 const SETTLE_MS = 1500; // from the end of a run's process until its record says how it ended
 
 /** @param {Place} place @param {string} id @param {AbortSignal} signal */
@@ -57,19 +58,29 @@ function contents(id, sections) {
   return element("nav", { class: "contents", "aria-label": "Sections of this page" }, element("ul", {}, ...links));
 }
 
-/** A lost connection after the end of a run: `ga3c train --web` closes its control room with the run.
- * @param {import("./stream.js").Connection} connection @returns {import("./stream.js").Connection} */
+/**
+ * A lost connection after the end of a run: `ga3c train --web` closes its control room with the run.
+ *
+ * @param {import("./stream.js").Connection} connection
+ * @returns {import("./stream.js").Connection}
+ */
 function closed(connection) {
   return connection.state === "lost"
-    ? { state: "lost", text: "closed with the run: ga3c web opens it again" }
+    ? { state: "lost", text: "the control room has closed: ga3c web opens it again" }
     : connection;
 }
 
-/** Keeps what is known of the run up to date, and says when it ends or goes on. @param {Watched} run @param {Place} place
- * @param {AbortSignal} signal */
+/**
+ * Keeps what is known of the run up to date, and says when it ends or goes on.
+ *
+ * @param {Watched} run
+ * @param {Place} place
+ * @param {AbortSignal} signal
+ */
 function follow(run, place, signal) {
   let { state } = run.details;
   let isFirst = true;
+  let asked = Date.now();
 
   async function catchUp() {
     try {
@@ -100,7 +111,13 @@ function follow(run, place, signal) {
         const row = rows.find((one) => one.id === run.id);
         if (row) run.takeRow(row);
       },
-      snapshot: (message) => message.run === run.id && run.takeSnapshot(message.snapshot, message.bottleneck),
+      snapshot: (message) => {
+        if (message.run !== run.id) return;
+        run.takeSnapshot(message.snapshot, message.bottleneck);
+        if (run.live || Date.now() - asked < ASK_MS) return;
+        asked = Date.now();
+        run.refresh(signal).catch(() => {}); // asked again with a later snapshot
+      },
       event: (message) => message.run === run.id && run.events.tell(message.event),
       state: (message) => {
         if (message.run !== run.id) return;

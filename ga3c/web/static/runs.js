@@ -13,7 +13,10 @@ import { ago, clock, number, percent } from "./text.js";
 
 const MOST_COMPARED = 12;
 
-/** @typedef {{title: string, text: (row: RunRow) => string, by: (row: RunRow) => string | number, figure?: boolean}} Column */
+/**
+ * @typedef {{title: string, text: (row: RunRow) => string, by: (row: RunRow) => string | number, figure?: boolean}}
+ *   Column
+ */
 
 /** @type {Column[]} */
 const COLUMNS = [
@@ -137,7 +140,7 @@ class List {
     this.arrange();
   }
 
-  /** Sorts and filters. Rows stay where they are while their figures change, so that nothing jumps under the pointer. */
+  /** Sorts and filters. While figures change, rows stay where they are, so that nothing jumps under the pointer. */
   arrange() {
     const { column, down } = this.order;
     const wanted = this.search.value.trim().toLowerCase();

@@ -22,7 +22,13 @@ export function levels(levels) {
   };
 }
 
-/** Equal steps multiply the value by the same factor; any value may be typed. @param {number} least @param {number} most @returns {Scale} */
+/**
+ * Equal steps multiply the value by the same factor; any value may be typed.
+ *
+ * @param {number} least
+ * @param {number} most
+ * @returns {Scale}
+ */
 export function logarithmic(least, most) {
   const places = 240;
   const doublings = Math.log2(most / least);

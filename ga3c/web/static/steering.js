@@ -19,11 +19,13 @@ const RATES = /** @type {const} */ ([
   ["learning_rate", "Learning rate"],
   ["entropy_weight", "Entropy weight"],
 ]);
+const RESUMABLE = new Set(["stopped", "killed", "failed"]);
 const SCALES = { learning_rate: logarithmic(1e-6, 1e-2), entropy_weight: logarithmic(1e-5, 1) };
 
 /** The section. @param {Watched} run @param {AbortSignal} signal */
 export function steering(run, signal) {
   const note = element("p", { class: "note" });
+  const resume = element("pre", { tabindex: 0, role: "region", "aria-label": "The command that goes on with the run" });
   const outcome = new Outcome();
   const numbers = NUMBERS.map(([name, label]) => /** @type {const} */ ([name, new Control(run.id, name, label)]));
   const rates = RATES.map(([name, label]) => /** @type {const} */ ([name, new Control(run.id, name, label)]));
@@ -59,7 +61,10 @@ export function steering(run, signal) {
           ? ""
           : "Nothing can be changed now: no process of this run listens.",
     );
+    resume.hidden = !RESUMABLE.has(run.details.state);
+    say(resume, `ga3c resume ${run.details.folder}`);
     body.hidden = !able;
+    if (!able) buttons.close();
     if (!live) return;
     tuning.checked = live.tuning;
     tuning.disabled = live.space === null;
@@ -77,7 +82,7 @@ export function steering(run, signal) {
   run.changed.on(show, signal);
   run.snapshots.on(() => showRates(rates, run), signal);
   show();
-  return section("steering", "Steering", note, body);
+  return section("steering", "Steering", note, resume, body);
 }
 
 /** @param {ReadonlyArray<readonly [typeof NUMBERS[number][0], Control]>} controls @param {Live} live */
@@ -91,8 +96,12 @@ function showNumbers(controls, live) {
   }
 }
 
-/** A rate by its schedule changes all the time, so the last snapshot knows it best.
- * @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls @param {Watched} run */
+/**
+ * A rate by its schedule changes all the time, so the last snapshot knows it best.
+ *
+ * @param {ReadonlyArray<readonly [typeof RATES[number][0], Control]>} controls
+ * @param {Watched} run
+ */
 function showRates(controls, { live, snapshot }) {
   if (!live) return;
   for (const [name, control] of controls) {
@@ -117,6 +126,9 @@ function commands(run, ask) {
   const stop = button("Stop…", () => question.showModal(), { class: "danger" });
   return {
     element: element("div", { class: "buttons" }, checkpoint, pause, stop, question),
+    close() {
+      question.close(); // a hidden question would keep the rest of the page from the keyboard
+    },
     /** @param {Live} live */
     show(live) {
       say(pause, live.paused ? "Resume" : "Pause");

@@ -8,6 +8,7 @@ import { number } from "./text.js";
 /** @typedef {import("./types.js").Trace} Trace */
 
 const LEAST_SPAN_US = 20; // the closest zoom shows so much
+const HELP = "Click the timeline; then the wheel or + and − zoom, dragging or the arrows move.";
 const STEP = 0.2; // of what is seen, for each press of an arrow
 
 /** The part of a page, for the section of times. */
@@ -177,10 +178,8 @@ export class Timeline {
   #draw() {
     if (!this.#trace) return;
     this.paper.draw(this.#view);
-    say(
-      this.told,
-      `${number((this.#view.to - this.#view.from) / 1000)} ms from ${number(this.#view.from / 1000)} ms on. Click the timeline; then the wheel or + and − zoom, dragging or the arrows move.`,
-    );
+    const { from, to } = this.#view;
+    say(this.told, `${number((to - from) / 1000)} ms from ${number(from / 1000)} ms on. ${HELP}`);
   }
 
   /** Names the span under the pointer. @param {number} x @param {number} y */

@@ -7,6 +7,9 @@ import { repeat, whileVisible } from "./visible.js";
 
 /** @typedef {import("./types.js").Part} Part */
 
+const NOTE =
+  "Milliseconds. The means add up to the whole; percentiles do not. " +
+  "In a captured graph of CUDA, copying and gathering are part of the device's time.";
 const POLL_MS = 5000;
 const COLOURS = ["c2", "c0", "c4", "c3", "c1", "c5", "soft"];
 const BLOCKS = /** @type {const} */ ([
@@ -15,18 +18,20 @@ const BLOCKS = /** @type {const} */ ([
   ["update", "An update"],
 ]);
 
-/** The section. @param {import("./watched.js").Watched} run @param {AbortSignal} signal @param {...Node} more below the account */
+/**
+ * The section.
+ *
+ * @param {import("./watched.js").Watched} run
+ * @param {AbortSignal} signal
+ * @param {...Node} more below the account
+ */
 export function times(run, signal, ...more) {
   const place = element(
     "div",
     { class: "blocks" },
     element("p", { class: "note" }, "Waiting for the account of time."),
   );
-  const note = element(
-    "p",
-    { class: "note" },
-    "Milliseconds. The means add up to the whole; percentiles do not. In a captured graph of CUDA, copying and gathering are part of the device's time.",
-  );
+  const note = element("p", { class: "note" }, NOTE);
 
   async function show() {
     /** @type {import("./types.js").Account} */
@@ -64,8 +69,13 @@ export function times(run, signal, ...more) {
   return section("times", "Where the time goes", place, note, ...more);
 }
 
-/** One whole with its parts; nothing without any. @param {string} title @param {Part[]} parts
- * @param {Map<string, string>} colours */
+/**
+ * One whole with its parts; nothing without any.
+ *
+ * @param {string} title
+ * @param {Part[]} parts
+ * @param {Map<string, string>} colours
+ */
 function block(title, parts, colours) {
   const total = parts.reduce((sum, part) => sum + (part.mean ?? 0), 0);
   if (!(total > 0)) return null;

@@ -1,4 +1,4 @@
-/** The tuner of a run: every window it measured, what it decided and why, on maps of agents, predictors and trainers. */
+/** The tuner of a run: every window it measured, what it decided and why. */
 
 import { at, getJson } from "./api.js";
 import { element, fill, section, svg } from "./element.js";
@@ -61,7 +61,7 @@ function content(windows) {
     element(
       "p",
       { class: "note" },
-      "Agents across, predictors up. Numbers are the mean TPS of the windows; a larger circle is faster. The ring is the accepted setting.",
+      "Agents across, predictors up. Numbers are the mean TPS of the windows. The ring is the accepted setting.",
     ),
     ...tables(windows),
   ];

@@ -46,7 +46,8 @@
  *
  * @typedef {{x: number[], y: Record<string, Spread>, rows: number}} Series
  *
- * @typedef {{part: string, name: string, mean: number | null, p50: number | null, p95: number | null, p99: number | null}} Part
+ * @typedef {{part: string, name: string, mean: number | null, p50: number | null, p95: number | null,
+ *   p99: number | null}} Part
  *
  * @typedef {{seconds: number | null, step: Part[], prediction: Part[], update: Part[]}} Account
  *

@@ -48,7 +48,12 @@ class Game {
   }
 }
 
-/** The sections of the wall and of a closer look. @param {import("./watched.js").Watched} run @param {AbortSignal} signal */
+/**
+ * The sections of the wall and of a closer look.
+ *
+ * @param {import("./watched.js").Watched} run
+ * @param {AbortSignal} signal
+ */
 export function wall(run, signal) {
   /** @type {Map<number, Game>} */
   const games = new Map();
@@ -67,9 +72,10 @@ export function wall(run, signal) {
     let game = games.get(place.place);
     if (!game) {
       game = new Game((agent) => looking.open(agent));
+      game.agent = place.agent;
       games.set(place.place, game);
-      const order = [...games.keys()].sort((a, b) => a - b);
-      fill(grid, ...order.map((one) => games.get(one)?.button));
+      const order = [...games.values()].sort((a, b) => a.agent - b.agent);
+      fill(grid, ...order.map(({ button }) => button));
     }
     if (place.sequence > since) since = place.sequence;
     return game.show(place);

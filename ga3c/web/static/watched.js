@@ -15,8 +15,11 @@ export class Watched {
   snapshots = new Topic();
   /** @type {Topic<import("./types.js").RunEvent>} */
   events = new Topic();
-  /** Told after a connection was made again, or the run goes on after its end: records must be fetched again.
-   * @type {Topic<void>} */
+  /**
+   * Told after a connection was made again, or the run goes on after its end: records must be fetched again.
+   *
+   * @type {Topic<void>}
+   */
   missed = new Topic();
   /** The last snapshot of a live run. @type {Snapshot | null} */
   snapshot = null;
@@ -51,7 +54,7 @@ export class Watched {
   /** Fetches everything about the run again. @param {AbortSignal} signal */
   async refresh(signal) {
     this.details = await getJson(at(this.id), signal);
-    if (!this.live) this.snapshot = null;
+    if (this.isOver) this.snapshot = null;
     this.changed.tell();
   }
 
