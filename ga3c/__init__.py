@@ -9,7 +9,7 @@ print(ga3c.evaluate(run.folder, episodes=30).mean)
 
 import importlib
 
-__version__ = "0.6.0"
+from ga3c.version import __version__ as __version__
 
 # As in `typing`, which is not imported here: until `__main__` has put the path in order, a `typing.py` in the current
 # folder could be imported in its place.

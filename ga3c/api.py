@@ -10,13 +10,17 @@ from ga3c.config import Config, DeviceName, PresetName, Ui
 from ga3c.config.names import checked
 from ga3c.engine import device as devices
 from ga3c.errors import Ga3cError, UserError
+from ga3c.metrics.events import Event, Kind
+from ga3c.metrics.sinks.base import Sink
 from ga3c.run import evaluate as evaluating
-from ga3c.run import session, settings
+from ga3c.run import listening, serving, session, settings
 from ga3c.run import trust as trusting
 from ga3c.run.evaluate import Evaluation, Played
 from ga3c.run.folder import RunFolder
+from ga3c.run.listening import Listener
 from ga3c.run.policy import Policy
 from ga3c.run.protocols import Protocol
+from ga3c.run.serving import Serving, ServingSink
 from ga3c.run.session import Run
 from ga3c.run.trained import ActionChoice, check_request
 from ga3c.view import crowd, terminal
@@ -37,6 +41,9 @@ def train(
     wrap: Sequence[Wrapper] | None = None,
     callbacks: Sequence[Any] = (),
     ui: Ui = "auto",
+    web: bool = False,
+    web_port: int | None = None,
+    web_readonly: bool = False,
     **chosen: Any,
 ) -> Run:
     """Trains an agent and returns the run when it has ended.
@@ -50,12 +57,16 @@ def train(
         wrap: Wrappers around each environment, the innermost first.
         callbacks: Objects with any of the methods of `ga3c.Callback`.
         ui: `live`, `plain`, `none`, or `auto`: live on a terminal, else plain lines.
+        web: Open the run in the browser while it trains, at an address that is printed; `run.serve()` does the same at
+            any time.
+        web_port: The port of that address; 8300 or the next one that is free unless given.
+        web_readonly: Pages cannot change the run.
         **chosen: Any setting by its name: steps, minutes, seed, agents, learning_rate and so on; docs/commands.md and
             `ga3c train --help` list them. `net` may also be a module class, or a function that makes a module.
 
     Without steps or minutes the run has the preset's length. Ctrl-C ends it with a checkpoint, and `train` returns.
     """
-    with _for_python(), devices.restored_settings():
+    with _for_python(), devices.restored_settings(), _listening(web, web_port) as listener:
         checked("ui", Ui, ui)
         checked("preset", PresetName, preset or Config.preset)
         env_id = None if env is None else envs.identify(env)
@@ -67,7 +78,7 @@ def train(
         resolved = settings.resolve(env_id, preset, chosen, env_args=env_args, file=file)
         run = session.begin(resolved, None if out is None else _path("--out", out))
         crowd.note(resolved.engine.room)
-        run.train(*terminal.sinks(ui, resolved, run.run_folder), callbacks=callbacks)
+        run.train(*_sinks(run, ui, listener, web_readonly), callbacks=callbacks)
         return run
 
 
@@ -81,17 +92,20 @@ def resume(
     wrap: Sequence[Wrapper] | None = None,
     callbacks: Sequence[Any] = (),
     ui: Ui = "auto",
+    web: bool = False,
+    web_port: int | None = None,
+    web_readonly: bool = False,
     trust: bool = False,
 ) -> Run:
     """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
-    for the whole run. A run of a class or function that cannot be imported by name needs it again as `env`, and of such
-    wrappers as `wrap`. Only with `trust`, or if `env` and `wrap` are given, is a module imported that the run's folder
-    names."""
-    with _for_python(), devices.restored_settings():
+    for the whole run; `web`, `web_port` and `web_readonly` are as for `train`. A run of a class or function that cannot
+    be imported by name needs it again as `env`, and of such wrappers as `wrap`. Only with `trust`, or if `env` and
+    `wrap` are given, is a module imported that the run's folder names."""
+    with _for_python(), devices.restored_settings(), _listening(web, web_port) as listener:
         checked("ui", Ui, ui)
         _bind(folder, env, wrap, trust)
         run = session.go_on(Path(folder), steps, minutes, device)
-        run.train(*terminal.sinks(ui, run.config, run.run_folder), callbacks=callbacks)
+        run.train(*_sinks(run, ui, listener, web_readonly), callbacks=callbacks)
         return run
 
 
@@ -150,6 +164,36 @@ def load(
         path = zoo.resolve(path)
         _bind(path, env, wrap, trust)
         return Policy.load(path, checkpoint, devices.choose(device), policy, seed)
+
+
+@contextlib.contextmanager
+def _listening(web: bool, port: int | None) -> Iterator[Listener | None]:
+    """A port for the control room of a run that is about to begin: a port that is taken is told of before that."""
+    if not web:
+        yield None
+        return
+    serving.check_packages()
+    with contextlib.closing(listening.listen(port=port, flag="--web-port")) as listener:
+        yield listener
+
+
+def _sinks(run: Run, ui: Ui, listener: Listener | None, readonly: bool) -> list[Sink]:
+    """What shows the run: on the terminal, and in the browser where there is a listener."""
+    views = terminal.sinks(ui, run.config, run.run_folder)
+    if listener is None:
+        return views
+    kind: Kind = "warning" if ui == "none" else "note"  # nothing less is shown then, and nobody could guess the address
+    try:
+        room = Serving(run.folder, listener, readonly)
+    except OSError as error:
+        told = Event("warning", f"The control room cannot be started, and the run goes on without it: {error}.")
+        rooms: list[Sink] = []
+    else:
+        told = Event(kind, f"The control room of this run:\n{room.address}")
+        rooms = [ServingSink(room)]
+    for view in views:
+        view.event(told)
+    return [*rooms, *views]
 
 
 def _bind(path: str | Path, env: Env | None, wrap: Sequence[Wrapper] | None, trust: bool) -> None:

@@ -1,5 +1,5 @@
-"""The command line: `ga3c train`, `sweep`, `resume`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
-`envs`, `bench`, `doctor`, `check`, `completion`."""
+"""The command line: `ga3c train`, `sweep`, `resume`, `ctl`, `eval`, `play`, `export`, `card`, `push`, `plot`, `report`,
+`web`, `envs`, `bench`, `doctor`, `check`, `completion`."""
 
 import os
 
@@ -19,11 +19,12 @@ from rich.table import Table
 
 from ga3c import __version__, flags, interruption, zoo
 from ga3c.errors import RunFailed, UserError, show_warnings_plainly
-from ga3c.flags import keywords, parsing
+from ga3c.flags import asking, keywords, parsing
 from ga3c.flags.arguments import (
     CardArguments,
     CheckArguments,
     CompletionArguments,
+    CtlArguments,
     DoctorArguments,
     EnvsArguments,
     EvalArguments,
@@ -35,6 +36,7 @@ from ga3c.flags.arguments import (
     ResumeArguments,
     SweepArguments,
     TrainArguments,
+    WebArguments,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def train(arguments: Sequence[str]) -> None:
     interruption.unwind()
     api.train(
         args.env_id, preset=args.preset, config=args.config_file, out=args.out, ui=args.ui,
+        web=args.web, web_port=args.web_port, web_readonly=args.web_readonly,
         env_args=keywords.env_args(args.env_args), **settings,
     )  # fmt: skip
 
@@ -70,7 +73,19 @@ def resume(arguments: Sequence[str]) -> None:
 
     interruption.unwind()
     trust = consent.given(args.folder, args.trust)
-    api.resume(args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui, trust=trust)
+    api.resume(
+        args.folder, steps=args.steps, minutes=args.minutes, device=args.device, ui=args.ui, trust=trust,
+        web=args.web, web_port=args.web_port, web_readonly=args.web_readonly,
+    )  # fmt: skip
+
+
+def ctl(arguments: Sequence[str]) -> None:
+    args = parsing.read(CtlArguments, arguments, "ga3c ctl")
+    from ga3c.view import ctl
+
+    do, more = asking.request(args.words)
+    interruption.unwind()
+    ctl.ask(args.folder, do, more, args.json)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -142,6 +157,17 @@ def report(arguments: Sequence[str]) -> None:
 
     interruption.unwind()
     command.write(args.folders, args.out)
+
+
+def web(arguments: Sequence[str]) -> None:
+    args = parsing.read(WebArguments, arguments, "ga3c web")
+    from ga3c.run import serving
+
+    serving.check_packages()
+    from ga3c.web import command
+
+    interruption.unwind()
+    command.serve(args.folders, args.host, args.port, args.web_readonly, args.open)
 
 
 def environments(arguments: Sequence[str]) -> None:
@@ -224,6 +250,7 @@ COMMANDS = {
     "train": Command(train, "train an agent on an environment of Gymnasium or your own", TrainArguments),
     "sweep": Command(sweep, "search for settings over several environments at once", SweepArguments),
     "resume": Command(resume, "continue a run from its last checkpoint", ResumeArguments),
+    "ctl": Command(ctl, "steer a run that trains: pause it, set its numbers and rates, stop it", CtlArguments),
     "eval": Command(evaluate, "play whole episodes and report raw scores", EvalArguments),
     "play": Command(play, "watch a trained agent, or record a video", PlayArguments),
     "export": Command(
@@ -235,6 +262,7 @@ COMMANDS = {
     "report": Command(
         report, "write runs or results as one HTML file with all their curves and tables", ReportArguments
     ),
+    "web": Command(web, "watch and steer runs in the browser", WebArguments),
     "envs": Command(environments, "list the environments that can be trained here", EnvsArguments),
     "bench": Command(bench, "measure how fast this machine trains, and where the time goes"),
     "doctor": Command(

@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ga3c.errors import UserError
@@ -61,6 +61,16 @@ def unused(path: Path) -> Path:
     """The path itself, or with -2, -3 and so on at its end, whichever is the first that does not exist."""
     others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
     return next(one for one in itertools.chain([path], others) if not os.path.lexists(one))
+
+
+def shortest_names(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        short = ["/".join(one[-length:]) for one in parts]
+        if len(set(short)) == len(short):
+            return short
+    return [str(path) for path in paths]
 
 
 def set_aside(path: Path) -> Path:

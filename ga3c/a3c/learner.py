@@ -28,6 +28,9 @@ from ga3c.learn.losses import Experience, Loss, rollout_loss
 from ga3c.learn.optimisers import clip_by_global_norm_
 from ga3c.metrics.stats import Ended, Measured, Update
 
+_REST_SECONDS = 0.02
+"""Seconds between looks at whether a pause is over."""
+
 
 class Learner:
     """Plays and learns in turn (A3C, algorithm S3).
@@ -90,7 +93,18 @@ class Learner:
         with self._lane.active():
             self.begin()
             while not self._board.stopping[0]:
-                self._tell(self.rollout())
+                if self._board.paused[0]:
+                    self._rest()
+                else:
+                    self._tell(self.rollout())
+
+    def _rest(self) -> None:
+        """Waits for the end of a pause, which does not count as waiting."""
+        self._board.resting[self._index] = 1
+        while self._board.paused[0] and not self._board.stopping[0]:
+            time.sleep(_REST_SECONDS)
+        self._board.resting[self._index] = 0
+        self._updated = time.monotonic_ns()
 
     def begin(self) -> None:
         """Begins the first episode."""

@@ -22,8 +22,12 @@ class Board:
         """Not 0 once learners should end. The server writes it."""
         self.rates = np.frombuffer(buffer, np.float64, 2, 8)
         """The learning rate and the entropy weight that hold now. The server writes them."""
+        self.paused = np.frombuffer(buffer, np.int64, 1, 24)
+        """Not 0 while learners should rest. The server writes it."""
         self.updates = np.frombuffer(buffer, np.int64, learners, _HEAD)
         """Updates that each learner has made, over all its lives."""
+        self.resting = np.frombuffer(buffer, np.int64, learners, _HEAD + 8 * learners)
+        """Not 0 for a learner that rests. Each writes its own."""
         self.model = torch.from_numpy(np.frombuffer(buffer, np.float32, -1, _start(learners)))
         """The memory of a model that is shared on the host; empty where it is shared on a GPU."""
 
@@ -35,7 +39,7 @@ class Board:
 
 def _start(learners: int) -> int:
     """Where the model begins: on its own pages, which can be locked for a GPU."""
-    return -(-(_HEAD + 8 * learners) // _PAGE) * _PAGE
+    return -(-(_HEAD + 16 * learners) // _PAGE) * _PAGE
 
 
 class SharedModel(Model):

@@ -13,12 +13,14 @@ from ga3c.a3c.reports import Report, ReportReader, count
 from ga3c.a3c.shared import Board, SharedModel
 from ga3c.a3c.threads import LearnerThread
 from ga3c.a3c.worker import LearnerTask
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.logs import log_path
 from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots
 from ga3c.agents.supervision import Supervisor
 from ga3c.config import Config
 from ga3c.engine import device
+from ga3c.engine.look import Look
 from ga3c.envs import own, wrapping
 from ga3c.envs.seeding import continued_seed
 from ga3c.envs.spec import EnvSpec
@@ -88,10 +90,27 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
             self._reports.start()
         self._start_children(self._config.engine.agents)
 
+    def pause(self) -> None:
+        self.board.paused[0] = 1
+
+    def go_on(self) -> None:
+        self.board.paused[0] = 0
+
+    @property
+    def rests(self) -> bool:
+        return bool(self.board.resting.all())
+
     def all_act(self) -> bool:
         return bool((self.board.updates > 0).all())
 
     left: Sequence[str] = ()
+    gallery: GalleryMemory | None = None
+    """Learners draw nothing."""
+
+    def look(self, agent: int) -> Look | None:
+        raise UserError(
+            f"The agents of --system {self._config.engine.system} cannot be looked into: each has its own network."
+        )
 
     def hurry(self) -> None:
         """Kills the learners that are processes; `stop` waits for threads until its patience ends, and no longer."""
@@ -110,7 +129,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         return int(self._slots.posted_ns[number])
 
     def _owes_step(self, number: int) -> bool:
-        return True  # a learner waits for nobody
+        return not self.board.paused[0]  # else a learner waits for nobody
 
     def _has_started(self, number: int) -> bool:
         return bool(self._slots.posted_ns[number] > self._spawned_ns[number])
@@ -119,6 +138,7 @@ class A3c(Supervisor[ChildProcess | LearnerThread]):
         self.board.stopping[0] = 1
 
     def _spawn(self, number: int, incarnation: int) -> ChildProcess | LearnerThread:
+        self.board.resting[number] = 0
         self._spawned_ns[number] = self._slots.posted_ns[number] = time.monotonic_ns()
         wraps = wrapping.factory_ids(self._config.env.wrap)
         task = LearnerTask(

@@ -2,6 +2,7 @@
 
 from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
 from ga3c.agents.slots import Slots
+from ga3c.envs.pictures import Picture
 from ga3c.envs.spec import Environment, Mask
 from ga3c.errors import UserError
 
@@ -60,6 +61,20 @@ class Agent:
             self._begin_next = True
             flags |= FINAL
         self._write(max(-1.0, min(1.0, reward)) if self._clip_rewards else reward, flags)
+
+    @property
+    def score(self) -> float:
+        """The raw score of the episode so far."""
+        return self._score
+
+    @property
+    def length(self) -> int:
+        """The steps of the episode so far."""
+        return self._length
+
+    def picture(self) -> Picture | None:
+        """What it plays now, for people; None if the environment shows nothing."""
+        return self._environment.picture(self._frame)
 
     def close(self) -> None:
         self._environment.close()

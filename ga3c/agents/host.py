@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import Failure, Hang
 from ga3c.agents.slots import Group, Slots
@@ -59,6 +60,10 @@ class AgentHost(Supervised, Protocol):
         """The requests of the groups."""
 
     @property
+    def gallery(self) -> GalleryMemory | None:
+        """Where some agents draw while somebody looks; None if they never do."""
+
+    @property
     def max_agents(self) -> int:
         """The most agents that one `queue.take` returns."""
 
@@ -71,6 +76,9 @@ class AgentHost(Supervised, Protocol):
 
     def play(self, agents: int) -> None:
         """Changes how many agents play."""
+
+    def go_on(self) -> None:
+        """All agents have waited while the run was paused: that time does not count as waiting for a prediction."""
 
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes groups whose actions are in their slots."""

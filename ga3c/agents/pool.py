@@ -6,13 +6,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ga3c.agents.gallery import GalleryMemory, GalleryPlan, choose
 from ga3c.agents.logs import log_path
 from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots, arrange, halves
 from ga3c.agents.supervision import Life, Supervisor
 from ga3c.agents.worker import AgentTask
-from ga3c.config import EnvConfig
+from ga3c.config import EnvConfig, GalleryName
 from ga3c.envs import own, wrapping
 from ga3c.envs.spec import EnvSpec
 from ga3c.metrics.account import quick
@@ -43,9 +44,13 @@ class AgentPool(Supervisor[AgentProcess]):
         traced: bool = False,
         account: bool = False,
         episodes: int = 0,
+        gallery: bool = False,
+        renders: GalleryName = "off",
     ) -> None:
         """`max_agents` limits one prediction. With `traced`, processes record spans; with `account`, they measure how
-        long their steps and waits take. With `episodes`, agents play an evaluation of so many (`Performer`)."""
+        long their steps and waits take. With `episodes`, agents play an evaluation of so many (`Performer`). With a
+        `gallery`, some agents draw while somebody looks; `renders` says which environments are made to render for
+        that."""
         super().__init__(log_folder)
         self.spec = spec
         self.groups = arrange(agents, workers)
@@ -59,6 +64,9 @@ class AgentPool(Supervisor[AgentProcess]):
         spans = MOST_SPANS // workers if traced else 0
         self._plan = SlotPlan.of(spec, agents=agents, workers=workers, spans=spans)
         self._memory = SharedMemory(self._plan.size)
+        shown = choose([range(group.start, group.stop) for group in self.groups])
+        self.gallery = GalleryMemory(GalleryPlan(agents, shown)) if gallery else None
+        self._renders = renders
         self.slots = Slots(self._memory.buffer, self._plan)
         self.queue = PredictionQueue(self.groups, self.max_agents, quick(self.slots.asking))
         self._of_worker = [[g for g in self.groups if g.worker == w] for w in range(workers)]
@@ -94,6 +102,14 @@ class AgentPool(Supervisor[AgentProcess]):
         self.queue.play(self.slots.playing[: len(self.groups)].tolist())
         self._playing = agents
 
+    def go_on(self) -> None:
+        now = time.monotonic_ns()
+        self.slots.resumed_ns[:] = now
+        for group in self.groups:
+            # One that has not asked yet owes a step, for which it is still watched.
+            if self.slots.posted_ns[group.start] >= self._answered_ns[group.number]:
+                self.slots.posted_ns[group.start : group.stop] = now
+
     def reply(self, requests: Sequence[Request]) -> None:
         """Wakes the groups whose actions are in their slots, except those whose process has died."""
         with self._lock:
@@ -109,6 +125,8 @@ class AgentPool(Supervisor[AgentProcess]):
         """Ends every process: first by closing its reply pipe, and after `patience` seconds by force."""
         self._end_children(patience)
         self._memory.close()
+        if self.gallery is not None:
+            self.gallery.close()
         self.queue.release()
 
     # -- supervision --------------------------------------------------------------------------------------------------
@@ -152,6 +170,7 @@ class AgentPool(Supervisor[AgentProcess]):
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             episodes=self._episodes, account=self._account, memory_fd=self._memory.fd,
             request_fd=self.queue.write_fd, reply_fd=child_fd,
+            gallery_fd=-1 if self.gallery is None else self.gallery.fd, renders=self._renders,
         )  # fmt: skip
         log, mark = log_path(self._log_folder, number), self._mark(number, incarnation)
         process = AgentProcess(task, log, mark, reply_fd)

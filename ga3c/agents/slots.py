@@ -149,15 +149,17 @@ class SharedMemory:
     """Memory that child processes inherit by its file descriptor. It has no name, so the kernel frees it with the last
     process that maps it, however that process ends."""
 
-    def __init__(self, size: int) -> None:
-        check_memory(size, "Sharing frames between processes")
+    def __init__(self, size: int, reserved: bool = True) -> None:
+        """What is not `reserved` takes room once it is written to."""
+        if reserved:
+            check_memory(size, "Sharing frames between processes")
         if hasattr(os, "memfd_create"):
             self.fd = os.memfd_create("ga3c-slots", os.MFD_CLOEXEC)
         else:
             self.fd, path = tempfile.mkstemp(prefix="ga3c-slots-")
             os.unlink(path)
         os.ftruncate(self.fd, size)
-        if hasattr(os, "posix_fallocate"):
+        if reserved and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.fd, 0, size)  # allocated now, so that the next check of available memory sees it
         self.buffer = mmap.mmap(self.fd, size)
 

@@ -5,17 +5,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
+from ga3c.agents.gallery import Gallery
+from ga3c.agents.painter import Painter
 from ga3c.agents.performer import Performer
 from ga3c.agents.slots import REQUEST, Group, SlotPlan, Slots, map_memory
 from ga3c.agents.stacks import answer_with_stack
 from ga3c.agents.tasks import Task, ended_by_sentences
-from ga3c.config import EnvConfig
+from ga3c.config import EnvConfig, GalleryName
 from ga3c.envs import own
 from ga3c.envs.seeding import environment_seed, evaluation_seed
 from ga3c.metrics.account import AgentTimes, quick
@@ -45,12 +47,17 @@ class AgentTask(Task):
     memory_fd: int
     request_fd: int
     reply_fd: int
+    gallery_fd: int
+    """-1 without a gallery."""
+    renders: GalleryName
+    """Which environments are made so that they can render for the gallery."""
 
     MODULE = "ga3c.agents.worker"
 
     @property
     def fds(self) -> tuple[int, ...]:
-        return (self.memory_fd, self.request_fd, self.reply_fd)
+        shared = (self.memory_fd, self.request_fd, self.reply_fd)
+        return shared if self.gallery_fd < 0 else (*shared, self.gallery_fd)
 
 
 def run(task: AgentTask) -> None:
@@ -67,6 +74,8 @@ def run(task: AgentTask) -> None:
         group.number: [_make_agent(task, slots, i) for i in range(group.start, group.stop)] for group in task.groups
     }
 
+    painter, lookers = _painter(task, agents)
+
     def step(group: Group) -> int:
         """Steps the agents of a group that play, asks for their actions, and returns their number."""
         # A paused group gets here at its start, or when it was woken just before the pause. Its request is kept back.
@@ -80,6 +89,8 @@ def run(task: AgentTask) -> None:
         os.write(task.request_fd, REQUEST.pack(group.number, task.incarnation))
         if ring is not None:
             ring.mark(playing)
+        if painter is not None and lookers[0]:
+            painter.look()
         return playing
 
     try:
@@ -112,10 +123,25 @@ def run(task: AgentTask) -> None:
             agent.close()
 
 
+def _painter(
+    task: AgentTask, agents: Mapping[int, Sequence[Agent | Performer]]
+) -> tuple[Painter | None, "memoryview[int]"]:
+    """What draws the agents, by group, of this process, and the number of those who look."""
+    if task.gallery_fd < 0:
+        return None, memoryview(b"")
+    gallery = Gallery(map_memory(task.gallery_fd))
+    playing = [agent for group in task.groups for agent in agents[group.number]]
+    numbers = [number for group in task.groups for number in range(group.start, group.stop)]
+    drawn = {number: agent for number, agent in zip(numbers, playing, strict=True) if isinstance(agent, Agent)}
+    return Painter(gallery, drawn), quick(gallery.lookers)
+
+
 def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent | Performer:
     evaluates = task.episodes > 0
     seed = evaluation_seed(task.seed, index) if evaluates else environment_seed(task.seed, index, task.incarnation)
-    environment = envs.make(task.env_id, task.env, task.raw_screens, seed, task.env_args, masked=task.masked)
+    environment = envs.make(
+        task.env_id, task.env, task.raw_screens, seed, task.env_args, masked=task.masked, gallery=task.renders
+    )
     slots.progress[task.worker] += 1
     if evaluates:
         return Performer(environment, slots, index, task.episodes)

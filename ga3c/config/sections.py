@@ -286,6 +286,9 @@ DETERMINISTIC: Mapping[str, Any] = {
 the one that failed, so there are no restarts."""
 
 
+GalleryName = Literal["auto", "on", "off"]
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """The length of the run, its seed, and what is recorded."""
@@ -300,6 +303,10 @@ class RunConfig:
     """Seconds between checkpoints."""
     keep: int = 3
     """Checkpoints to keep, besides the best one."""
+    gallery: GalleryName = "auto"
+    """Let agents draw what they play while somebody looks in the control room. auto: where this costs nothing until
+    then: Atari games, environments with pictures, and those of Gymnasium that draw with pygame. on: make other
+    environments with render_mode="rgb_array" too. off: never."""
     profile: float = 0.0
     """Record what agents, predictors, trainers and the GPU did in the last seconds of the run, as trace.json for
     ui.perfetto.dev (0: off)."""

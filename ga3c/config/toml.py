@@ -37,8 +37,10 @@ def write_toml(values: Mapping[str, Any]) -> str:
 _LATER: Mapping[str, Mapping[str, Any]] = {
     "env": {"action_bounds": "clip", "action_masks": "off", "wrap": ()},
     "net": {"normalise_observations": False, "layer_norm": False},
+    "run": {"gallery": "auto"},
 }
-"""Settings by table that configurations before version 0.4 lack, with the values that describe what was done then."""
+"""Settings by table that configurations before version 0.4, or 0.6, lack, with the values that describe what was done
+then; nobody could look."""
 
 
 class UnknownSetting(UserError):

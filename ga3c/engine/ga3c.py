@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from ga3c import nets
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
@@ -20,6 +21,7 @@ from ga3c.engine.explorer import Explorer
 from ga3c.engine.frames import SharedFrames
 from ga3c.engine.lane import Lane
 from ga3c.engine.lockstep import LockStepPredictor, LockStepQueue, Turns
+from ga3c.engine.look import Look, Looker
 from ga3c.engine.model import Model
 from ga3c.engine.numbers import space_for, workers_for
 from ga3c.engine.predictor import Predictor
@@ -66,6 +68,9 @@ class Ga3c:
             log_folder=logs,
             traced=traced,
             account=engine.account,
+            gallery=config.run.gallery != "off",
+            # What an environment draws with could be what it plays with.
+            renders="off" if engine.deterministic and config.run.gallery == "auto" else config.run.gallery,
         )
         self.pool.play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
@@ -91,9 +96,13 @@ class Ga3c:
         self._gpu = GpuMeter(device.find_gpu(where))
         self._changing = threading.Lock()
         self._started = self._stopped = self._hurried = False
+        self._version_before = 0
+        """Updates before the run, or this part of it, began."""
         self.left: Sequence[str] = ()
         """Threads that had not ended when `stop` returned, by name."""
         self._turns = Turns(lambda: self.stats.failure is not None) if engine.deterministic else None
+        self._looker: Looker | None = None
+        """Made when somebody looks."""
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
@@ -151,9 +160,19 @@ class Ga3c:
     def rings(self) -> Sequence[SpanRing]:
         return self.pool.slots.rings
 
+    @property
+    def gallery(self) -> GalleryMemory | None:
+        return self.pool.gallery
+
+    def look(self, agent: int) -> Look | None:
+        if self._looker is None:
+            self._looker = Looker(self.pool, self.store, self.model, self._lane(1_000, urgent=False))
+        return self._looker.look(agent)
+
     def start(self) -> None:
         """The agents make their environments while the threads capture their graphs: each takes seconds."""
         with self._changing:
+            self._version_before = self.model.version
             self.pool.start()
             for stage in self._stages:
                 self._prepare(stage)
@@ -220,6 +239,29 @@ class Ga3c:
         if self._started:
             stage.prepare()
             stage.start()
+
+    # -- pauses -------------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Predictors rest after their batch, so that agents wait for actions. Trainers finish what is in the queue."""
+        with self._changing:
+            self.pool.queue.nudge(self._predictor_seats.pause())
+
+    def go_on(self) -> None:
+        """Ends a pause. No part's pause counts as waiting."""
+        with self._changing:
+            self.pool.go_on()
+            self._predictor_seats.go_on()
+            self.training_queue.nudge()
+
+    @property
+    def rests(self) -> bool:
+        """Whether a pause has reached every part: no predictor works, and trainers have made all updates that they
+        can."""
+        predicts = self._predictor_seats.taken > 0 and any(predictor.is_alive() for predictor in self.predictors)
+        learn, queue = self._config.learn, self.training_queue
+        made = self.model.version - self._version_before
+        return not predicts and not queue.is_ready and made == queue.went // learn.batch_rollouts * learn.reuse
 
     # -- supervision --------------------------------------------------------------------------------------------------
 

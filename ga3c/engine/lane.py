@@ -27,6 +27,18 @@ _CAPTURING = threading.Lock()
 """A capture synchronises the device and empties the allocator's cache, and either makes another capture fail."""
 
 
+@contextlib.contextmanager
+def uncaptured() -> Iterator[bool]:
+    """Keeps captures from beginning within the block, for work that can wait; False if one is under way, which takes
+    seconds."""
+    free = _CAPTURING.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            _CAPTURING.release()
+
+
 class Lane:
     """One thread's path to the device. Work on one lane runs in order; work on different lanes overlaps.
 

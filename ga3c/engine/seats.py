@@ -12,6 +12,7 @@ class Seats:
     def __init__(self, count: int) -> None:
         self._count = count
         self._taken = 0
+        self._paused = False
         self._condition = threading.Condition()
         self._closed = False
 
@@ -31,12 +32,28 @@ class Seats:
         with self._condition:
             self._count = count
             self._condition.notify_all()
-            return max(0, self._taken - count)
+            return max(0, self._taken - self._limit)
+
+    def pause(self) -> int:
+        """Lets every thread rest until `go_on`, and returns how many are surplus."""
+        with self._condition:
+            self._paused = True
+            return self._taken
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        with self._condition:
+            self._paused = False
+            self._condition.notify_all()
+
+    @property
+    def _limit(self) -> int:
+        return 0 if self._paused else self._count
 
     def sit(self) -> bool:
         """Waits for a seat and takes it; False once the seats are closed."""
         with self._condition:
-            self._condition.wait_for(lambda: self._closed or self._taken < self._count)
+            self._condition.wait_for(lambda: self._closed or self._taken < self._limit)
             if not self._closed:
                 self._taken += 1
             return not self._closed
@@ -44,7 +61,7 @@ class Seats:
     def leave(self) -> bool:
         """Gives up the caller's seat if the caller is surplus, and says whether it did."""
         with self._condition:
-            surplus = self._taken > self._count
+            surplus = self._taken > self._limit
             self._taken -= surplus
             return surplus
 

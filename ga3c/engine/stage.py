@@ -60,7 +60,7 @@ class Stage(threading.Thread, ABC, Generic[Item]):
             while (batch := self.take()) is not None:
                 if batch:
                     yield batch, time.monotonic_ns() - before
-                    before = time.monotonic_ns()
+                before = time.monotonic_ns()  # after a nudge too: it ends pauses, which are no waits
                 if self._seats.leave():
                     self.rest()
                     break

@@ -35,6 +35,13 @@ class Closed(Exception):
     """The store was closed while a thread waited for a free block."""
 
 
+class Place(NamedTuple):
+    """Where a frame lies."""
+
+    block: int
+    row: int
+
+
 class Rollouts(NamedTuple):
     """A batch of B rollouts of T steps, gathered for one update."""
 
@@ -158,6 +165,18 @@ class ExperienceStore:
             steps=int(np.count_nonzero(learn)),
             waited=waited,
         )
+
+    def newest(self, agent: int) -> Place:
+        """Where the newest frame of an agent lies, or will lie in a moment; the row is -1 if it has none. Any thread
+        may call it."""
+        row = int(self._row[agent]) - 1 if self._known[agent] else -1
+        return Place(int(self._block[agent]), row)
+
+    def still_has(self, agent: int, place: Place) -> bool:
+        """Whether an agent has had the block of a place since `newest` named it, so that what was read there is its
+        own."""
+        now = self.newest(agent)
+        return now.block == place.block and now.row >= place.row
 
     def _take(self, count: int) -> Index:
         with self._condition:

@@ -57,6 +57,11 @@ class TrainingQueue:
             self._condition.notify_all()
             return rollouts
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a full batch waits."""
+        return self._batches_ready() >= 1
+
     def _batches_ready(self) -> int:
         return (len(self._rollouts) - self.held) // self._batch
 

@@ -6,7 +6,7 @@ ale-py and Gymnasium are imported on first use, so that a process starts with nu
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ga3c.config import EnvConfig
+from ga3c.config import EnvConfig, GalleryName
 from ga3c.envs import catalog, guard
 from ga3c.envs.own import bind, bind_wraps, identify, identify_wraps
 from ga3c.envs.spec import Environment, EnvSpec
@@ -97,10 +97,11 @@ def make(
     masked: bool = False,
     render: bool = False,
     guarded: bool = False,
+    gallery: GalleryName = "off",
 ) -> Environment:
     """An environment that `describe` accepts. It is `masked` where its `ActionSpec` is. Only with `render` may its
-    `render` be called. A `guarded` one fails with a sentence for people instead of a traceback, and does not multiply
-    this process by forking it."""
+    `render` be called. The `gallery` says whether it is made so that its `picture` may render. A `guarded` one fails
+    with a sentence for people instead of a traceback, and does not multiply this process by forking it."""
     if guarded:
         with guard.without_forks():
             environment = make(env_id, config, raw_screens, seed, env_args, masked=masked, render=render)
@@ -112,4 +113,4 @@ def make(
     if atari.is_atari(registered.entry_point, registered.kwargs):
         game = atari.game_of({**registered.kwargs, **args})
         return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
-    return gym.GymEnvironment(env_id, registered, config, seed, args, render, masked)
+    return gym.GymEnvironment(env_id, registered, config, seed, args, render, masked, gallery)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ga3c.config import EnvConfig
 from ga3c.envs import screens
 from ga3c.envs.layout import Layout
+from ga3c.envs.pictures import Kind, Picture
 from ga3c.envs.spec import Action, ActionSpec, EnvSpec, Frame, Transition
 from ga3c.errors import UserError
 
@@ -59,13 +60,15 @@ def describe(
     if not has_rom(game.name):
         raise UserError(f"{env_id} needs the ROM {game.name}.bin, which this ale-py lacks; reinstall ale-py.")
     ale = _load(game, seed=0)
+    actions = _actions(ale, config)
     return EnvSpec(
         id=env_id,
         args=env_args or {},
         source="atari",
         layout=Layout.picture((screens.SIZE, screens.SIZE), background=_background(ale)),
         stack=config.stack,
-        action=ActionSpec.discrete(len(_actions(ale, config))),
+        action=ActionSpec.discrete(len(actions)),
+        action_names=tuple(action.name for action in actions),
         frames_per_step=config.frame_skip,
         frame_rate=FRAMES_PER_SECOND,
         screen=ale.getScreenDims() if raw_screens else None,
@@ -98,6 +101,8 @@ class AtariEnvironment:
         self._shrinker = screens.Shrinker(self._height, width)
         self._frames = 0
         self._lives = 0
+        self._start: Start | None = None
+        """The state in which the episode began."""
         self._render = render
         self._pictures: list[NDArray[np.uint8]] = []
         """All emulated frames of the last step in colour, if they are rendered."""
@@ -108,6 +113,7 @@ class AtariEnvironment:
         start = after_noops[self._random.integers(len(after_noops))]
         # Takes 0.03 ms; reset_game and the no-ops would take 5 ms or more.
         self._ale.restoreState(start.state)
+        self._start = start
         self._last_action = ale_py.Action.NOOP
         self._frames = 0
         self._lives = self._ale.lives()
@@ -150,6 +156,11 @@ class AtariEnvironment:
 
     def render(self) -> list[NDArray[np.uint8]]:
         return self._pictures
+
+    def picture(self, frame: Frame) -> Picture | None:
+        # After a state is restored, the emulator still shows the end of the episode before.
+        screen = self._ale.getScreen() if self._frames or self._start is None else self._start.screen
+        return Picture(Kind.PALETTE, screen)
 
     def close(self) -> None:
         """Nothing to do: the emulator is freed with the object."""

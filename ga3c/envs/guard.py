@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ga3c.envs.pictures import Picture
 from ga3c.envs.spec import Action, Environment, Frame, Mask, Transition
 from ga3c.errors import UserError
 
@@ -99,6 +100,10 @@ class Guarded:
     def render(self) -> list[NDArray[np.uint8]]:
         with self._told("render"):
             return self._environment.render()
+
+    def picture(self, frame: Frame) -> Picture | None:
+        with self._told("render"):
+            return self._environment.picture(frame)
 
     def close(self) -> None:
         with self._told("close"):

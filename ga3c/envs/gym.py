@@ -1,6 +1,7 @@
 """Any other Gymnasium environment."""
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from ga3c.config import EnvConfig
+from ga3c.config import EnvConfig, GalleryName
 from ga3c.envs import wrapping
 from ga3c.envs.action_space import action_of
 from ga3c.envs.actions import reader
@@ -19,6 +20,7 @@ from ga3c.envs.description import Description
 from ga3c.envs.masks import MaskReader, has_mask
 from ga3c.envs.observation_space import layout_of, notes_of
 from ga3c.envs.packing import Packer
+from ga3c.envs.pictures import Kind, Picture, of_frame
 from ga3c.envs.spec import Action, EnvSpec, Frame, Mask, Transition
 from ga3c.errors import UserError
 
@@ -95,9 +97,13 @@ class GymEnvironment:
         env_args: Mapping[str, Any],
         render: bool,
         masked: bool,
+        gallery: GalleryName = "off",
     ) -> None:
+        """With a `gallery`, it is made so that `picture` can render, if it can be made so."""
         self._env_id = env_id
-        self._env = construct(env_id, registered, env_args, config.wrap, render=render)
+        made = _drawable(env_id, registered, env_args, config.wrap) if _may_render(gallery, registered) else None
+        self._env = made or construct(env_id, registered, env_args, config.wrap, render=render)
+        self._renders = gallery != "off" and getattr(self._env, "render_mode", None) == "rgb_array"
         self._pack = Packer(env_id, self._env.observation_space)
         action = action_of(env_id, self._env.action_space, config)
         self._read_action = reader(action)
@@ -128,6 +134,16 @@ class GymEnvironment:
             raise UserError(f"{name} renders no coloured pictures.")
         return [picture.astype(np.uint8, copy=False)]
 
+    def picture(self, frame: Frame) -> Picture | None:
+        seen = of_frame(self._pack.layout, frame)
+        if seen is not None or not self._renders:
+            return seen
+        _without_a_screen()
+        picture: Any = self._env.render()
+        if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
+            return None
+        return Picture(Kind.RGB, picture.astype(np.uint8, copy=False))
+
     def close(self) -> None:
         self._env.close()
 
@@ -142,6 +158,34 @@ class GymEnvironment:
             return float(reward)
         except (TypeError, ValueError) as error:
             raise UserError(f"{self._env_id}: the environment gave a reward of {reward!r}, not a number.") from error
+
+
+_RENDER_FREELY = ("gymnasium.envs.classic_control", "gymnasium.envs.box2d", "gymnasium.envs.toy_text")
+"""Environments that cost the same whether they may render or not, as long as nobody calls `render`: these import pygame
+then, and draw on surfaces in memory. Those of mujoco would need a GPU's driver, which can end a process."""
+
+
+def _may_render(gallery: GalleryName, registered: Registered) -> bool:
+    return gallery == "on" or (gallery == "auto" and str(registered.entry_point).startswith(_RENDER_FREELY))
+
+
+def _drawable(
+    env_id: str, registered: Registered, env_args: Mapping[str, Any], wraps: Sequence[str]
+) -> gymnasium.Env[Any, Any] | None:
+    """The environment made so that it can render; None if it cannot, or if its arguments say how it renders."""
+    if "render_mode" in env_args:
+        return None
+    try:
+        return construct(env_id, registered, env_args, wraps, render=True)
+    except UserError:
+        return None
+
+
+def _without_a_screen() -> None:
+    """Tells pygame, if it is not imported yet, that this process has neither a screen nor a loudspeaker."""
+    for name in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
+        os.environ.setdefault(name, "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def construct(

@@ -18,7 +18,7 @@ class Packer:
 
     def __init__(self, env_id: str, space: spaces.Space[Any]) -> None:
         seen = observed(env_id, space)
-        self._layout = seen.layout
+        self.layout = seen.layout
         self._space = space
         self.leaves, self.left_out = seen.leaves, seen.left_out
         self._writers = [(leaf, _writer(leaf, seen)) for leaf in seen.leaves]
@@ -38,7 +38,7 @@ class Packer:
 
     def __call__(self, observation: Any, out: NDArray[Any]) -> None:
         """A ValueError says why an observation does not fit the space."""
-        parts = self._layout.views(out)
+        parts = self.layout.views(out)
         for leaf, write in self._writers:
             write(_value(observation, leaf, self._space), parts[leaf.part])
         if self._vector is not None and not np.isfinite(parts[self._vector]).all():

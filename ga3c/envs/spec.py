@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ga3c.config import ActionBounds
 from ga3c.envs.layout import Dtype, Layout
+from ga3c.envs.pictures import Picture
 
 Frame = NDArray[Any]
 Action = NDArray[Any]
@@ -139,6 +140,8 @@ class EnvSpec:
     """Steps after which an episode is cut off, where that is known."""
     screen: tuple[int, ...] | None = None
     """Height and width of raw screens, where agents send those and the device makes frames of them."""
+    action_names: tuple[str, ...] = ()
+    """What the actions of a single choice are called; empty where that is not known."""
     notes: tuple[str, ...] = ()
     """What seemed doubtful when it was tried: sentences for people."""
 
@@ -191,5 +194,9 @@ class Environment(Protocol):
 
     def render(self) -> list[NDArray[np.uint8]]:
         """The pictures [H, W, 3] that the last reset or step showed."""
+
+    def picture(self, frame: Frame) -> Picture | None:
+        """What it shows now, also if it was not made to be rendered; `frame` is its last one. None if it shows
+        nothing."""
 
     def close(self) -> None: ...

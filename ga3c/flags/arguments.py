@@ -10,6 +10,8 @@ import tyro
 from ga3c.config import Config, DeviceName, EngineConfig, EnvConfig, LearnConfig, NetConfig, PresetName, RunConfig, Ui
 from ga3c.errors import UserError
 
+_Port = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 8300 or the next)")]
+
 
 @dataclass(frozen=True)
 class TrainArguments:
@@ -38,6 +40,12 @@ class TrainArguments:
     ui: Ui = "auto"
     """live: a view of the run; plain: a line every ten seconds; none: warnings only; auto: live on a terminal, else
     plain."""
+    web: bool = False
+    """Open the run in the browser: curves, the engine, the agents at play, ways to change it (needs the extra web)."""
+    web_port: _Port = None
+    """The port of that page's address (0: any that is free)."""
+    web_readonly: bool = False
+    """Pages in the browser cannot change the run."""
     run: RunConfig = field(default_factory=RunConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     net: NetConfig = field(default_factory=NetConfig)
@@ -118,8 +126,34 @@ class ResumeArguments:
     """Continue on another device."""
     ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
+    web: bool = False
+    """Open the run in the browser: curves, the engine, the agents at play, ways to change it (needs the extra web)."""
+    web_port: _Port = None
+    """The port of that page's address (0: any that is free)."""
+    web_readonly: bool = False
+    """Pages in the browser cannot change the run."""
     trust: bool = False
     """Import the modules of the run's environment, wrappers and network without a question."""
+
+
+@dataclass(frozen=True)
+class CtlArguments:
+    """Steer a run that trains, from another terminal. It answers after it has done what it was asked.
+
+    set NAME=VALUE ...: agents, predictors and trainers (this ends tuning), learning_rate and entropy_weight (a number
+    that holds from now on, or schedule), tuning (on or off). pause, resume, checkpoint, stop: what they say. trace:
+    writes trace.json now, in a run with --profile. status: what runs, and what can be set. What is set also holds after
+    `ga3c resume`. The exit code is 0 if it was done, 1 if the run refuses or does not listen, 2 if the words are
+    wrong."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    words: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="COMMAND [NAME=VALUE ...]", help_behavior_hint="")
+    ]
+    """set, pause, resume, checkpoint, stop, trace or status."""
+    json: bool = False
+    """Print the answer as one JSON object."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +299,29 @@ class ReportArguments:
     """The folders of runs, or of a benchmark's results such as bench/lag/DATE."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("report.html")
     """The report, a .html file."""
+
+
+@dataclass(frozen=True)
+class WebArguments:
+    """Watch runs in the browser, those that go on and those that are over: curves, the engine as a drawing, where the
+    time goes, the tuner, the agents at play, and ways to change a run. It needs the extra web.
+
+    It prints an address with a token. Only programs of this machine reach it, unless --host says otherwise; from
+    another machine use an SSH tunnel, as in ssh -L 8300:127.0.0.1:8300 MACHINE."""
+
+    folders: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(metavar="FOLDER [FOLDER ...]", help_behavior_hint="(default: runs)"),
+    ] = (Path("runs"),)
+    """Runs, or folders that hold runs at any depth."""
+    port: _Port = None
+    """The port to listen on (0: any that is free)."""
+    host: Annotated[str, tyro.conf.arg(metavar="NAME")] = "127.0.0.1"
+    """The address to listen on, and the name by which browsers may call it (0.0.0.0: all addresses of this machine)."""
+    web_readonly: bool = False
+    """Pages cannot change anything."""
+    open: bool = False
+    """Open the address in a browser of this machine."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ga3c.flags import parsing
+from ga3c.flags import asking, parsing
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -13,6 +13,8 @@ _BASH = """_ga3c() {
     local current=${COMP_WORDS[COMP_CWORD]} words=""
     if [[ $COMP_CWORD -eq 1 ]]; then
         words="@commands"
+    elif [[ $COMP_CWORD -eq 3 && ${COMP_WORDS[1]} == ctl ]]; then
+        words="@ctl"
     else
         case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD-1]}" in
 @choices
@@ -48,9 +50,10 @@ def script(shell: Shell, commands: Mapping[str, type | None], benchmarks: Mappin
     name."""
     flags = {name: _flags(kind, name) for name, kind in commands.items() if kind is not None}
     after = {"bench": tuple(benchmarks), "completion": ("bash", "zsh", "fish")}
+    settable = tuple(f"{name}=" for name in asking.SETTABLE)
     if shell == "fish":
-        return _fish(list(commands), flags, after)
-    return (_ZSH if shell == "zsh" else "") + _bash(list(commands), flags, after)
+        return _fish(list(commands), flags, after, settable)
+    return (_ZSH if shell == "zsh" else "") + _bash(list(commands), flags, after, settable)
 
 
 def _flags(kind: type, command: str) -> list[Flag]:
@@ -64,13 +67,19 @@ def _flags(kind: type, command: str) -> list[Flag]:
     return found
 
 
-def _bash(commands: list[str], flags: Mapping[str, list[Flag]], after: Mapping[str, tuple[str, ...]]) -> str:
+def _bash(
+    commands: list[str],
+    flags: Mapping[str, list[Flag]],
+    after: Mapping[str, tuple[str, ...]],
+    settable: tuple[str, ...],
+) -> str:
     choices = [(f"{command} {command}", words) for command, words in after.items()]
+    choices.append(("ctl set", settable))
     choices += [
         (f"{command} {flag.name}", flag.choices) for command in flags for flag in flags[command] if flag.choices
     ]
     names = [(command, [flag.name for flag in flags[command]]) for command in flags]
-    text = _BASH.replace("@commands", " ".join(commands))
+    text = _BASH.replace("@commands", " ".join(commands)).replace("@ctl", " ".join(asking.COMMANDS))
     text = text.replace(
         "@choices", "\n".join(f'            "{key}") words="{" ".join(words)}";;' for key, words in choices)
     )
@@ -79,10 +88,19 @@ def _bash(commands: list[str], flags: Mapping[str, list[Flag]], after: Mapping[s
     )
 
 
-def _fish(commands: list[str], flags: Mapping[str, list[Flag]], after: Mapping[str, tuple[str, ...]]) -> str:
+def _fish(
+    commands: list[str],
+    flags: Mapping[str, list[Flag]],
+    after: Mapping[str, tuple[str, ...]],
+    settable: tuple[str, ...],
+) -> str:
     lines = [f"complete -c ga3c -n __fish_use_subcommand -f -a '{' '.join(commands)}'"]
     for command, words in after.items():
         lines.append(f"complete -c ga3c -n '__fish_seen_subcommand_from {command}' -f -a '{' '.join(words)}'")
+    third = "__fish_seen_subcommand_from ctl; and test (count (commandline -opc)) -eq 3"
+    lines.append(f"complete -c ga3c -n '{third}' -f -a '{' '.join(asking.COMMANDS)}'")
+    later = "__fish_seen_subcommand_from ctl; and __fish_seen_subcommand_from set"
+    lines.append(f"complete -c ga3c -n '{later}' -f -a '{' '.join((*settable, 'tuning=on', 'tuning=off'))}'")
     for command in flags:
         for flag in flags[command]:
             follows = f" -x -a '{' '.join(flag.choices)}'" if flag.choices else " -r" if flag.takes_value else ""

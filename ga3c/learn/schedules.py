@@ -2,8 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import Literal, get_args
 
 from ga3c.config import LearnConfig
+
+RateName = Literal["learning_rate", "entropy_weight"]
+RATES: tuple[RateName, ...] = get_args(RateName)
 
 
 def linear(start: float, end: float, progress: float) -> float:
@@ -31,6 +35,11 @@ class Rates:
         self._progress = progress
         self._held: tuple[float | None, float | None] = (None, None)
 
+    @property
+    def held(self) -> dict[RateName, float | None]:
+        """The value at which each rate is held; None for one that follows its schedule."""
+        return dict(zip(RATES, self._held, strict=True))
+
     def __call__(self) -> tuple[float, float]:
         """The learning rate and the entropy weight."""
         learning_rate, entropy_weight = rates(self._config, self._progress())
@@ -49,4 +58,12 @@ class Rates:
         self._held = (
             held_rate if learning_rate is None else learning_rate,
             held_weight if entropy_weight is None else entropy_weight,
+        )
+
+    def release(self, *names: RateName) -> None:
+        """Lets rates follow their schedules again."""
+        held_rate, held_weight = self._held
+        self._held = (
+            None if "learning_rate" in names else held_rate,
+            None if "entropy_weight" in names else held_weight,
         )

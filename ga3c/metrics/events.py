@@ -27,6 +27,12 @@ class Event:
     """Values for programs, which JSON can hold."""
 
 
+def paused(event: Event) -> bool | None:
+    """Whether a run is paused from this event on; None if the event does not change that."""
+    found = event.details.get("paused") if event.kind == "command" else None
+    return found if isinstance(found, bool) else None
+
+
 def outcome(stop: Event) -> Outcome:
     """How a run ended, by its `stop` event: it reached its limit, somebody stopped it, or it failed."""
     if stop.details.get("failed"):

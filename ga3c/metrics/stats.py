@@ -101,6 +101,8 @@ class Stats:
         self._best = math.nan
         self._seconds_before = 0.0
         self._started = self._last = time.monotonic()
+        self._paused: float | None = None
+        """When the clock was stopped, if it stands."""
         self._last_stepping = self._last_waiting = 0
         self._last_update: Update | None = None
         self.failure: str | None = None
@@ -127,6 +129,33 @@ class Stats:
         with self._lock:
             self._started = self._last = time.monotonic()
             self._finished = [replace(episode, seconds=self._seconds_before) for episode in self._finished]
+
+    def pause_clock(self) -> None:
+        """Training time stands still until `go_on`."""
+        with self._lock:
+            if self._paused is None:
+                self._paused = time.monotonic()
+
+    def go_on(self) -> None:
+        """Ends a pause of the clock. What the meters show of the pause is dropped."""
+        self._gauges()
+        with self._lock:
+            if self._paused is not None:
+                now = time.monotonic()
+                self._started += now - self._paused
+                self._last, self._paused = now, None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the clock stands."""
+        return self._paused is not None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the clock stands and nothing has happened since the last snapshot."""
+        with self._lock:
+            sums = self._sums
+            return self._paused is not None and not (sums.predictions or sums.updates or self._finished)
 
     def discount(self, seconds: float) -> None:
         """Takes time in which nothing could run off the training time. Episodes that ended before it was found out
@@ -207,9 +236,14 @@ class Stats:
         return self._steps
 
     @property
+    def updates(self) -> int:
+        return self._updates
+
+    @property
     def seconds(self) -> float:
         """Training time so far, over all resumes."""
-        return self._seconds_before + time.monotonic() - self._started
+        paused = self._paused
+        return self._seconds_before + (time.monotonic() if paused is None else paused) - self._started
 
     @property
     def progress(self) -> float:

@@ -47,18 +47,18 @@ class Table:
         """The whole rows up to `steps`; none if there is no file, or if its header is damaged.
 
         Left out are rows torn by a crash, and rows with too few cells or with other bytes in place of a number."""
-        with self._opened() as (file, head):
+        with self.opened() as (file, head):
             yield from self._rows(file, head, head.end, steps)
 
     def names(self) -> list[str]:
         """The columns that the file has; none if there is no file, or if its header is damaged."""
-        with self._opened() as (_, head):
+        with self.opened() as (_, head):
             return head.names
 
     def tail(self, last: int, steps: int = sys.maxsize) -> list[dict[str, str]]:
         """The `last` whole rows up to `steps`. Reads no more of the file than it needs."""
         found: deque[dict[str, str]] = deque(maxlen=last)
-        with self._opened() as (file, head):
+        with self.opened() as (file, head):
             for start in rows.starts(file, head.end, _TAIL):
                 found.clear()
                 found.extend(self._rows(file, head, start, steps))
@@ -68,7 +68,7 @@ class Table:
 
     def damage(self) -> str:
         """A sentence about rows that readers leave out because they are damaged; empty if there are none."""
-        with self._opened() as (file, head):
+        with self.opened() as (file, head):
             if head.end and not head.names:
                 return f"{self.path} is damaged: it does not begin with the names of its columns."
             kinds = (kind for _, kind, begins in judged(file, head, head.end, Limit()) if begins)
@@ -85,7 +85,7 @@ class Table:
                 yield dict(zip(head.names, rows.split(piece), strict=True))
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[tuple[BinaryIO, FirstLine]]:
+    def opened(self) -> Iterator[tuple[BinaryIO, FirstLine]]:
         """The file with its header. A file that is missing is empty."""
         with self._refusing("read"):
             path = self.path if self._exists() else Path(os.devnull)

@@ -12,7 +12,14 @@ from ga3c.files import read_file
 
 LARGEST_TEXT = 2 * 2**20
 LARGEST_TABLE = 2**30
+_RECORDS = ("metrics.csv", "episodes.csv", "events.jsonl", "status.json")
 _Found = TypeVar("_Found")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has what a run leaves, so that there is something to show of it."""
+    own = (folder / "config.toml").is_file() or (folder / "checkpoints").is_dir()
+    return own and any((folder / name).exists() for name in (*_RECORDS, "checkpoints"))
 
 
 class Troubles:

@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple
 
 from ga3c import zoo
 from ga3c.errors import UserError
-from ga3c.report import record, results
+from ga3c.files import shortest_names
+from ga3c.report import content, results
 
 Kind = Literal["run", "results"]
 
@@ -25,27 +26,17 @@ def find(named: Sequence[Path]) -> list[Found]:
         raise UserError("No folder is named; give the folders of one or more runs, or of results of `ga3c bench`.")
     folders = list({folder.resolve(): folder for folder in map(zoo.resolve, named)}.values())
     kinds = [kind(folder) for folder in folders]
-    return [Found(*each) for each in zip(folders, kinds, names(folders), strict=True)]
+    return [Found(*each) for each in zip(folders, kinds, shortest_names(folders), strict=True)]
 
 
 def kind(folder: Path) -> Kind:
     """What a folder is."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder; give the folder of a run or of results of `ga3c bench`.")
-    if record.is_run(folder):
+    if content.is_run(folder):
         return "run"
     if results.is_results(folder):
         return "results"
-    below = sorted(path for path in folder.iterdir() if path.is_dir() and record.is_run(path))
+    below = sorted(path for path in folder.iterdir() if path.is_dir() and content.is_run(path))
     hint = f"; it contains folders of runs, so name those, such as {below[0]}" if below else ""
     raise UserError(f"{folder} holds neither a run nor results of `ga3c bench`{hint}.")
-
-
-def names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that tell them apart."""
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        short = ["/".join(one[-length:]) for one in parts]
-        if len(set(short)) == len(short):
-            return short
-    return [str(folder) for folder in folders]

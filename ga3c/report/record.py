@@ -28,7 +28,6 @@ from ga3c.view.plot import rules_of
 
 _MOST_EPISODES = 5_000
 _LARGEST_EVENTS = 256 * 2**20
-_RECORDS = ("metrics.csv", "episodes.csv", "events.jsonl", "status.json")
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,6 @@ class RunRecord:
         """A setting that is a number."""
         value = self.settings.get(name)
         return float(value) if isinstance(value, int | float) and abs(value) < LARGEST else default
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder has what a run leaves, so that a report of it makes sense."""
-    own = (folder / "config.toml").is_file() or (folder / "checkpoints").is_dir()
-    return own and any((folder / name).exists() for name in (*_RECORDS, "checkpoints"))
 
 
 def read(folder: Path, name: str) -> RunRecord:

@@ -9,10 +9,9 @@ from ga3c import machine
 from ga3c.bench import BENCHMARKS, record
 from ga3c.metrics.text import count, number
 from ga3c.report import markdown, tables
-from ga3c.report.content import Troubles, json_of, text
+from ga3c.report.content import Troubles, is_run, json_of, text
 from ga3c.report.markup import NOTHING, Markup, element, facts, folded, join, paragraph, section
 from ga3c.report.pictures import ENDINGS, Pictures
-from ga3c.report.record import is_run
 from ga3c.report.tables import cell
 from ga3c.view.curves import LARGEST
 

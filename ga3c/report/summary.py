@@ -18,7 +18,7 @@ _SILENT_SECONDS = 120.0
 def state(run: RunRecord, now: datetime | None = None) -> str:
     """How a run ended, or that it goes on."""
     told = str(run.status.get("state", ""))
-    if told != "running":
+    if told not in ("running", "paused"):
         return told or "not on record"
     try:
         silent = ((now or datetime.now(UTC)) - datetime.fromisoformat(str(run.status.get("updated")))).total_seconds()
@@ -26,7 +26,7 @@ def state(run: RunRecord, now: datetime | None = None) -> str:
         return told
     if silent > _SILENT_SECONDS:
         return f"ended without a word; last heard of {when(run.status['updated'])}"
-    return "running"
+    return told
 
 
 def score(run: RunRecord) -> str:

@@ -21,6 +21,7 @@ from torch import Tensor
 from ga3c.errors import UserError
 from ga3c.files import make_folder, read_file, replacing
 from ga3c.metrics.snapshot import Counters
+from ga3c.run.steered import Steered
 
 _SUFFIX = ".safetensors"
 _FORMAT = "3"
@@ -49,6 +50,8 @@ class Checkpoint:
     best_score: float
     config: str = ""
     """The run's configuration, as in config.toml; empty in files of format 2."""
+    steered: Steered | None = None
+    """What people have changed of the run while it trained; None if they have not."""
     verified: bool = True
     """Whether a checksum showed that the file is as it was written. Files of format 2 have none."""
 
@@ -67,6 +70,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config,
         "checksum": "0" * 64,
     }
+    if checkpoint.steered is not None:
+        about["steered"] = checkpoint.steered.to_json()
     # By way of bytes: the library's own file could be read by nobody else.
     content = bytearray(safetensors.torch.save(checkpoint.tensors, metadata=about))
     place = content.index(_BLANK)
@@ -126,7 +131,8 @@ def _decode(content: bytes, steps: int | None) -> Checkpoint:
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{name} has numbers that are not finite")
-    return Checkpoint(tensors, counters, score, best_score, about.get("config", ""), verified)
+    steered = Steered.from_json(about["steered"]) if "steered" in about else None
+    return Checkpoint(tensors, counters, score, best_score, about.get("config", ""), steered, verified)
 
 
 def _about(content: bytes) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ga3c.config import Config, UnknownSetting, from_toml, to_toml
 from ga3c.config.file import LARGEST
 from ga3c.errors import UserError
 from ga3c.files import make_folder, read_file, replacing, unused
-from ga3c.run import checkpoint
+from ga3c.run import checkpoint, control_client
 
 _RECORDS = (
     "metrics.csv", "episodes.csv", "seal.json", "tuning.csv", "events.jsonl", "status.json", "wandb.id", "mlflow.id",
@@ -179,6 +179,8 @@ class RunFolder:
             for folder in (self.path, self.checkpoints, self.logs, self.tensorboard):
                 for path in folder.iterdir() if folder.is_dir() else ():
                     mode = path.lstat().st_mode
+                    if stat.S_ISSOCK(mode) and path == self.path / control_client.NAME:
+                        continue  # a run that was killed left it, and the next one removes it
                     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                         kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a plain file"
                         raise UserError(f"{path} is {kind}, and a run writes to plain files only; move it elsewhere.")

@@ -1,10 +1,12 @@
 """The limits of a run that goes on: which ones hold, and what new ones change."""
 
+from collections.abc import Collection
 from typing import Any
 
 from ga3c.config import Config, DeviceName, RunConfig, changed
 from ga3c.errors import UserError
 from ga3c.learn import schedules
+from ga3c.learn.schedules import RateName
 from ga3c.metrics.snapshot import Counters
 
 
@@ -30,19 +32,20 @@ def check_unfinished(config: Config, counters: Counters, path: object) -> None:
         )
 
 
-def consequences(before: Config, after: Config, counters: Counters) -> list[str]:
+def consequences(before: Config, after: Config, counters: Counters, held: Collection[RateName] = ()) -> list[str]:
     """What other limits change, in sentences: limits that no longer hold, and rates that jump because their schedules
-    now cover another length."""
+    now cover another length. Rates that are `held` do not."""
     told = []
     if before.run.steps and not after.run.steps:
         told.append(f"The limit of {before.run.steps:,} steps no longer holds; the run ends {_end(after.run)}.")
     if before.run.minutes and not after.run.minutes:
         told.append(f"The limit of {before.run.minutes:g} minutes no longer holds; the run ends {_end(after.run)}.")
     was, now = (schedules.rates(one.learn, one.progress(counters.steps, counters.seconds)) for one in (before, after))
-    for name, old, new in zip(("learning rate", "entropy weight"), was, now, strict=True):
-        if f"{old:.3g}" != f"{new:.3g}":
+    for name, old, new in zip(schedules.RATES, was, now, strict=True):
+        if f"{old:.3g}" != f"{new:.3g}" and name not in held:
             covered = _end(after.run).removeprefix("after ")
-            told.append(f"The {name} goes from {old:.3g} to {new:.3g}, because its schedule now covers {covered}.")
+            rate = name.replace("_", " ")
+            told.append(f"The {rate} goes from {old:.3g} to {new:.3g}, because its schedule now covers {covered}.")
     return told
 
 

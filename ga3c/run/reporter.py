@@ -24,6 +24,10 @@ class Reporter:
         self._lost: dict[Sink, int] = {}
         """What each sink had lost when people were last told."""
 
+    def add(self, sinks: Sequence[Sink]) -> None:
+        """More sinks, after those that are there."""
+        self._sinks += sinks
+
     def write(self, snapshot: Snapshot, episodes: Sequence[Episode]) -> None:
         self._each("write", lambda sink: sink.write(snapshot, episodes))
 
@@ -31,6 +35,10 @@ class Reporter:
         """Sends an event to every sink."""
         event = Event(kind, text, details)
         self._each("event", lambda sink: sink.event(event))
+
+    def rest(self) -> None:
+        """Shows that a run which is paused lives."""
+        self._each("rest", lambda sink: sink.rest())
 
     def sync(self) -> None:
         """Makes the record so far survive a power failure."""

@@ -15,6 +15,7 @@ from ga3c.metrics.snapshot import Counters, Snapshot
 from ga3c.run import checkpoint
 from ga3c.run.checkpoint import Checkpoint
 from ga3c.run.folder import RunFolder
+from ga3c.run.steered import Steered
 
 RETRY_SECONDS = 10.0
 """Seconds between tries to write a checkpoint that the disk refused, and for which the last one of a run is tried."""
@@ -34,10 +35,18 @@ class Written(NamedTuple):
 class Saver:
     """Writes checkpoints of one model to one folder, and keeps the best."""
 
-    def __init__(self, folder: RunFolder, model: Model, config: Config) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        model: Model,
+        config: Config,
+        steered: Callable[[], Steered | None] = lambda: None,
+    ) -> None:
+        """`steered` says what people have changed of the run by now."""
         self._folder = folder
         self._model = model
         self._config = config
+        self._steered = steered
         self._best = checkpoint.best_score(folder.checkpoints)
 
     def save(self, snapshot: Snapshot) -> Written:
@@ -50,7 +59,8 @@ class Saver:
                 "The weights are no longer finite, so nothing was saved; lower --learning-rate or set --clip-norm, and "
                 f"go on from the last good checkpoint with `ga3c resume {self._folder.path}`."
             )
-        saved = Checkpoint(tensors, counters, snapshot.score, snapshot.best_score, to_toml(self._config))
+        scores = snapshot.score, snapshot.best_score
+        saved = Checkpoint(tensors, counters, *scores, to_toml(self._config), self._steered())
         path = checkpoint.path_for(folder, counters.steps)
         checkpoint.save(path, saved)
         checkpoint.prune(folder, self._config.run.keep)

@@ -3,7 +3,6 @@
 import functools
 import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
@@ -12,19 +11,22 @@ from ga3c.errors import Diverged, RunFailed
 from ga3c.metrics.events import Kind
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode, Snapshot
-from ga3c.metrics.text import count, duration, number
-from ga3c.run import commands
+from ga3c.metrics.text import count, number
 from ga3c.run.checkpoint import Checkpoint
-from ga3c.run.commands import Command, CommandQueue, SetNumbers, SetRates, TakeCheckpoint
+from ga3c.run.commands import (
+    CommandQueue,
+)
+from ga3c.run.execution import Execution
 from ga3c.run.folder import RunFolder
 from ga3c.run.interrupts import Interrupts
 from ga3c.run.pauses import Pauses
+from ga3c.run.recorder import Recorder
 from ga3c.run.reporter import Reporter
-from ga3c.run.saver import RETRY_SECONDS, Saver, Written
+from ga3c.run.saver import Saver
+from ga3c.run.steering import Steering
 from ga3c.run.system import System
 from ga3c.run.watch import AgentWatch
-from ga3c.tune.tuner import Setting
-from ga3c.tune.tuning import Tunable, Tuning
+from ga3c.tune.tuning import Tunable, Tuning, begin_here
 
 _TICK_SECONDS = 0.1
 """Seconds between looks at processes, limits and commands."""
@@ -32,6 +34,8 @@ _RECORD_SECONDS = 1.0
 """Seconds between records of metrics."""
 _PATIENCE_SECONDS = 2.0
 """Seconds for agent processes to end by themselves."""
+_STEERED_SECONDS = 2.0
+"""Seconds after which a change by people is in a checkpoint: one checkpoint for many changes."""
 
 
 class Server:
@@ -52,8 +56,6 @@ class Server:
         self.system = system
         self.stats = system.stats
         self.commands = CommandQueue()
-        self.last: Snapshot | None = None
-        """The latest record."""
         self.reason = ""
         """Why the run ended, once it has."""
         self.complete = False
@@ -63,15 +65,17 @@ class Server:
         self.notices: list[tuple[Kind, str]] = [("note", note) for note in notes]
         """Events that are told as soon as the run begins."""
         self._rules = rules
-        self._tuning = tuning
         self._folder = folder
         self._reporter = Reporter()
-        self._saver = Saver(folder, system.model, config)
+        begin = functools.partial(begin_here, system, config, folder.tuning) if isinstance(system, Tunable) else None
+        self.steering = Steering(system, config.engine, tuning, begin, self._reporter.tell)
         self._interrupts = Interrupts(self.stop, system.hurry)
         self._pauses = Pauses(self._interrupts.take_continued)
-        self._next_checkpoint = math.inf
-        self._refused = False
-        """Whether the disk refused the latest checkpoint."""
+        saver = Saver(folder, system.model, config, self.steering.steered)
+        self._recorder = Recorder(system, saver, self._reporter, self._pauses, config.run.checkpoint_seconds)
+        self._execution = Execution(
+            self.steering, self._recorder, self._reporter, self._write_trace, self.stop, self._is_ending
+        )
         self._begun = False
         """Whether there is something to conclude."""
         self._stopping = False
@@ -82,6 +86,9 @@ class Server:
         self.resumed = True
         self.system.model.load(saved.tensors, saved.counters.updates)
         self.stats.resume(saved.counters, recent, saved.best_score)
+        if saved.steered is not None:
+            self.steering.restore(saved.steered)
+            self.notices.append(("note", saved.steered.describe()))
 
     def signals(self) -> AbstractContextManager[None]:
         """Within the block Ctrl-C, SIGTERM and the like end the run in order, also before it has begun."""
@@ -92,7 +99,7 @@ class Server:
 
         However a run ends that has begun, by a mistake in this program too, its threads and processes are ended and its
         last record and checkpoint are written."""
-        self._reporter = Reporter(sinks)
+        self._reporter.add(sinks)
         with self.signals():  # to the end: a signal must not interrupt the last checkpoint
             try:
                 for step in (self._train, self._shut_down, self._conclude):
@@ -119,36 +126,30 @@ class Server:
         self._reporter.tell("start", text, **about, resumed=self.resumed)
         for kind, notice in self.notices:
             self._reporter.tell(kind, notice)
-        self._start_clock()
-        self._save_first(self._record())
+        recorder = self._recorder
+        recorder.start_clock()
+        (recorder.save_or_retry if self.resumed else recorder.save_first)(recorder.record())
         self._begun = True
         self.system.start()
-        self._start_clock()
+        recorder.start_clock()
         self._supervise()
 
-    def _save_first(self, snapshot: Snapshot) -> None:
-        """A new run can be resumed from its first moment, or does not begin. A resumed one has a checkpoint already."""
-        if self.resumed:
-            self._save_or_retry(snapshot)
-        else:
-            self._reporter.sync()
-            self._tell_saved(self._saver.save_first(snapshot))
-
-    def _start_clock(self) -> None:
-        self._pauses.take()  # of before
-        self.stats.start_clock()
+    @property
+    def last(self) -> Snapshot | None:
+        """The latest record."""
+        return self._recorder.last
 
     def stop(self, reason: str) -> None:
         """Asks the run to end; returns at once. It takes no lock, so a signal handler may call it at any moment."""
         self.reason = self.reason or reason
         self._stopping = True
 
+    def _is_ending(self) -> bool:
+        return self._stopping or self.stats.failure is not None
+
     # -- supervision --------------------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
-        now = time.monotonic()
-        next_record = now + _RECORD_SECONDS
-        self._next_checkpoint = min(self._next_checkpoint, now + self.config.run.checkpoint_seconds)
         watch = AgentWatch(self.system, self.config.engine, self._reporter.tell)
         while not self._stopping:
             self._pauses.rest(_TICK_SECONDS)
@@ -157,26 +158,18 @@ class Server:
                 diverged = isinstance(failed, Diverged)
                 self._fail(failed, "The policy diverged." if diverged else "Agent processes failed too often.")
                 break
-            for command in self.commands.take():
-                self._execute(command)
-            now = time.monotonic()
+            for order in self.commands.take():
+                self._execution.carry_out(order)
             if self._interrupts.take_asked():
-                self._reporter.tell(
-                    "command", "SIGUSR1 asks for a checkpoint, which is written now.", command="TakeCheckpoint"
-                )
-                next_record = self._next_checkpoint = now
-            if now >= next_record:
-                next_record = now + _RECORD_SECONDS
-                with self.system.still():
-                    snapshot = self._record()
-                    self._tune(snapshot)
-                    if now >= self._next_checkpoint:
-                        self._save_or_retry(snapshot)
-            self._discount_pause()
+                text = "SIGUSR1 asks for a checkpoint, which is written now."
+                self._reporter.tell("command", text, command="TakeCheckpoint")
+                self._recorder.expect_checkpoint(0.0)
+            self._recorder.keep(self.steering.look)
+            self._recorder.discount_pause()
             if self.stats.failure:
                 kind = Diverged if self.stats.diverged else RunFailed
                 self._fail(kind(self.stats.failure), "A thread failed.")
-            elif self.stats.progress >= 1.0:
+            elif self.stats.progress >= 1.0 and not self.steering.paused:
                 failed = watch.standstill()
                 if failed is not None:
                     self._fail(failed, "The agents stood still.")
@@ -184,122 +177,30 @@ class Server:
                     self.complete = True
                     self.stop("The run is complete.")
 
-    def _discount_pause(self) -> None:
-        if seconds := self._pauses.take():
-            self.stats.discount(seconds)
-            text = f"The process stood still for {duration(seconds)}; that time does not count as training."
-            self._reporter.tell("note", text, seconds=seconds)
-
     def _fail(self, failure: RunFailed, reason: str) -> None:
         self._failure = failure
         self.stop(reason)
 
+    # -- the end ------------------------------------------------------------------------------------------------------
+
     def _shut_down(self) -> None:
         """Ends every thread and process."""
+        self.commands.close()
         if self._interrupts.by_keyboard:
             self._reporter.tell("note", "Stopping; press Ctrl-C again to stop at once.")
         if self.stats.trace is not None:
             self.stats.trace.close()
-        if self._tuning is not None:
-            self._tuning.close()
-            self._tell_of_tuning()
+        self.steering.close()
         self.system.stop(_PATIENCE_SECONDS)
         if left := self.system.left:
             text = f"{', '.join(left)} did not end in time and will end after the work under way; nothing waits for it."
             self._reporter.tell("warning", text)
 
-    # -- changes while the run goes on --------------------------------------------------------------------------------
-
-    def _tune(self, snapshot: Snapshot) -> None:
-        if self._tuning is None:
-            return
-        accepted = self._tuning.accepted
-        try:
-            news = self._tuning.look(snapshot)
-        except (OSError, RuntimeError, MemoryError) as error:
-            reason = str(error).strip() or repr(error)
-            self._end_tuning(f"Tuning ends, and the run goes on with {self._tuning.end()} ({reason}).")
-            return
-        self._tell_of_tuning()
-        if news is not None:
-            self._reporter.tell("tuned", news, **self._tuning.accepted._asdict(), before=accepted._asdict())
-
-    def _tell_of_tuning(self) -> None:
-        assert self._tuning is not None
-        for kind, text in self._tuning.take_notices():
-            self._reporter.tell(kind, text)
-
-    def _end_tuning(self, text: str) -> None:
-        assert self._tuning is not None
-        self._tuning.close()
-        self._tell_of_tuning()
-        self._tuning = None
-        self._reporter.tell("note", text)
-
-    def _execute(self, command: Command) -> None:
-        """Carries out a command. One that cannot be carried out is a warning, and changes nothing."""
-        try:
-            match command:
-                case SetNumbers():
-                    self._set_numbers(command)
-                case SetRates():
-                    self.system.rates.hold(command.learning_rate, command.entropy_weight)
-                case TakeCheckpoint():
-                    self._record_and_save()
-        except (OSError, RuntimeError, MemoryError, ValueError) as error:
-            self._reporter.tell("warning", f"{command} was not carried out: {error}.", **commands.details(command))
-            return
-        name = type(command).__name__
-        self._reporter.tell("command", f"Done: {command}.", command=name, **commands.details(command))
-
-    def _set_numbers(self, command: SetNumbers) -> None:
-        system = self.system
-        if not isinstance(system, Tunable):
-            raise ValueError(f"the numbers of --system {self.config.engine.system} are fixed")
-        changed = {**system.setting._asdict(), **commands.details(command)}
-        if self._tuning is not None:
-            self._end_tuning("Tuning ends: the numbers of agents, predictors and trainers were set.")
-        system.set(Setting(**changed))
-
-    # -- records and checkpoints --------------------------------------------------------------------------------------
-
-    def _record(self) -> Snapshot:
-        self._discount_pause()
-        snapshot, episodes = self.stats.snapshot()
-        self.last = snapshot
-        self._reporter.write(snapshot, episodes)
-        return snapshot
-
-    def _record_and_save(self) -> None:
-        with self.system.still():
-            self._save(self._record())
-
-    def _save(self, snapshot: Snapshot) -> None:
-        self._reporter.sync()  # the record must not end before the checkpoint
-        self._tell_saved(self._saver.save(snapshot))
-
-    def _tell_saved(self, saved: Written) -> None:
-        text = f"Checkpoints can be written again; the latest is at {saved.steps:,} steps." if self._refused else ""
-        self._refused = False
-        self._reporter.tell("checkpoint", text, path=str(saved.path), steps=saved.steps, best=saved.best)
-
-    def _save_or_retry(self, snapshot: Snapshot) -> None:
-        """Writes a checkpoint. A disk that refuses it does not end the run: it may have room again soon."""
-        seconds = self.config.run.checkpoint_seconds
-        try:
-            self._save(snapshot)
-        except OSError as error:
-            seconds = min(seconds, RETRY_SECONDS)
-            if not self._refused:
-                self._refused = True
-                self._reporter.tell("warning", self._saver.refusal(snapshot, error, seconds))
-        self._next_checkpoint = time.monotonic() + seconds
-
     def _conclude(self) -> None:
         """Writes the last record, the last checkpoint and the trace, and tells how the run ended."""
         if self._begun:
-            self._attempt(self._save_last)
-            self._attempt(self._write_trace)
+            self._attempt(lambda: self._recorder.save_last(lambda: self._interrupts.hurried))
+            self._attempt(self._write_last_trace)
         if self._failure is not None:
             self.reason = self.reason or str(self._failure)
             self._reporter.tell("stop", reason=str(self._failure), complete=False, failed=True)
@@ -307,12 +208,6 @@ class Server:
         assert self.last is not None
         text = f"{self.reason} Checkpoint at {self.last.steps:,} steps.{self._scored(self.last)} {self._next_command()}"
         self._reporter.tell("stop", text, reason=self.reason, complete=self.complete, failed=False)
-
-    def _save_last(self) -> None:
-        last = self._record()
-        self._reporter.sync()
-        warn = functools.partial(self._reporter.tell, "warning")
-        self._tell_saved(self._saver.save_last(last, warn, lambda: self._interrupts.hurried))
 
     def _next_command(self) -> str:
         path = self._folder.path
@@ -325,12 +220,18 @@ class Server:
         last = min(AVERAGED_EPISODES, snapshot.episodes)
         return f" Training score {number(snapshot.score)} over the last {count(last, 'episode')}, {self._rules}."
 
-    def _write_trace(self) -> None:
+    def _write_trace(self) -> float:
+        """Writes the trace so far, and returns its seconds."""
+        if self.stats.trace is None:
+            raise ValueError("this run keeps no trace; start one with --profile SECONDS")
+        return self.stats.trace.write(self._folder.trace, self.system.rings)
+
+    def _write_last_trace(self) -> None:
         if self.stats.trace is None:
             return
         path = self._folder.trace
         try:
-            seconds = self.stats.trace.write(path, self.system.rings)
+            seconds = self._write_trace()
         except OSError as error:
             self._reporter.tell("warning", f"{path} could not be written ({error}).")
         else:

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from ga3c import envs
 from ga3c.a3c.system import A3c
 from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig
-from ga3c.config.names import checked
-from ga3c.config.sections import require
 from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
 from ga3c.envs import own, wrapping
@@ -24,15 +22,15 @@ from ga3c.metrics.settings import flat
 from ga3c.metrics.sinks.base import RunFacts, Sink
 from ga3c.metrics.sinks.csv import read_columns, read_episodes, shortfall, trim
 from ga3c.metrics.snapshot import AVERAGED_EPISODES, Episode
-from ga3c.run import limits, protocols, saved
+from ga3c.run import limits, protocols, requests, saved, serving
 from ga3c.run.callbacks import callback_sinks
-from ga3c.run.commands import SetNumbers, SetRates, TakeCheckpoint
+from ga3c.run.commands import Pause, Resume, TakeCheckpoint
+from ga3c.run.control_sink import ControlSink
 from ga3c.run.folder import RunFolder
 from ga3c.run.saved import Saved
 from ga3c.run.server import Server
+from ga3c.run.serving import Serving
 from ga3c.tune import tuning
-from ga3c.tune.tuner import Setting
-from ga3c.tune.tuning import Tunable
 
 
 class Run:
@@ -51,7 +49,7 @@ class Run:
             with self.server.signals():
                 called = callback_sinks(callbacks, self)
                 files, begun = self._open_files(), True
-                self.server.run([*files, *more, *called])
+                self.server.run([*files, *self._control(), *more, *called])
         finally:
             if not begun:
                 sinks.close(more)
@@ -64,6 +62,16 @@ class Run:
             raise RunFailed(
                 f"The files of {self.folder} cannot be written, so the run did not begin: {error}."
             ) from error
+
+    def _control(self) -> list[Sink]:
+        """The control socket. A run goes on without it where there can be none."""
+        try:
+            return [ControlSink.open(self.folder, self.server)]
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            text = f"This run cannot be steered from outside: {self.folder} takes no control socket ({reason})."
+            self.server.notices.append(("note", text))
+            return []
 
     def _files(self) -> list[Sink]:
         """The sinks that every run has, and those that `log` names."""
@@ -127,48 +135,52 @@ class Run:
         """Writes a checkpoint soon."""
         self.server.commands.put(TakeCheckpoint())
 
+    def serve(self, *, host: str = "127.0.0.1", port: int | None = None, readonly: bool = False) -> Serving:
+        """Opens the run in the browser: `address` of what it returns is where. That is a process of its own, which ends
+        with `close()`, and with this program at the latest; the run may go on or be over. Unless a port is named, it is
+        8300 or the next one that is free. With `readonly` pages cannot change the run."""
+        try:
+            return serving.serve(self.folder, host, port, readonly)
+        except UserError as error:
+            raise error.for_python() from error.__cause__
+
+    def pause(self) -> None:
+        """Lets the run rest soon, until `resume`. A pause is no training time, and nothing is lost by it."""
+        self.server.commands.put(Pause())
+
+    def resume(self) -> None:
+        """Ends a pause soon."""
+        self.server.commands.put(Resume())
+
+    @property
+    def paused(self) -> bool:
+        return self.server.steering.paused
+
     def set(
         self,
         *,
         agents: int | None = None,
         predictors: int | None = None,
         trainers: int | None = None,
-        learning_rate: float | None = None,
-        entropy_weight: float | None = None,
+        learning_rate: float | Literal["schedule"] | None = None,
+        entropy_weight: float | Literal["schedule"] | None = None,
+        tuning: bool | None = None,
     ) -> None:
-        """Changes numbers or rates within a tenth of a second. Numbers that are set end tuning. A rate that is set
-        holds from then on, whatever its schedule."""
-        numbers = SetNumbers(agents, predictors, trainers)
-        rates = SetRates(_rate("learning_rate", learning_rate), _rate("entropy_weight", entropy_weight))
-        if numbers != SetNumbers():
-            self._check_numbers(numbers)
-            self.server.commands.put(numbers)
-        if rates != SetRates():
-            self.server.commands.put(rates)
-
-    def _check_numbers(self, numbers: SetNumbers) -> None:
-        """Refuses numbers that this run has no room for."""
-        system = self.server.system
-        if not isinstance(system, Tunable):
-            text = f"The numbers of agents and threads of --system {self.config.engine.system} are fixed."
-            raise UserError(text).for_python()
-        for name in Setting._fields:
-            value, levels = getattr(numbers, name), getattr(system.space, name)
-            if value is not None and value not in levels:
-                text = f"{name} is {value}, but this run has room for {levels[0]} to {levels[-1]}; start it with more."
-                raise UserError(text).for_python()
-
-
-def _rate(name: str, value: float | None) -> float | None:
-    """A rate to hold; refuses what is no number of 0 or more."""
-    if value is None:
-        return None
-    try:
-        rate = float(checked(name, float, value))
-        require(0.0 <= rate < math.inf, name, value, "0 or more")
-    except UserError as error:
-        raise error.for_python() from None
-    return rate
+        """Changes numbers, rates or tuning within a tenth of a second. Numbers that are set end tuning. A rate that is
+        set holds from then on, whatever its schedule, until it is set to "schedule". What is set also holds after the
+        run is resumed."""
+        asked = {
+            "agents": agents, "predictors": predictors, "trainers": trainers, "learning_rate": learning_rate,
+            "entropy_weight": entropy_weight, "tuning": tuning,
+        }  # fmt: skip
+        asked = {name: value for name, value in asked.items() if value is not None}
+        if not asked:
+            return
+        try:
+            changes = requests.changes(self.server.system, self.config.engine, asked)
+        except UserError as error:
+            raise error.for_python() from None
+        self.server.commands.put(*changes)
 
 
 def log_names(text: str) -> list[str]:
@@ -218,7 +230,9 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
     except ValueError as error:
         raise UserError(f"The checkpoint {found.path} cannot be used: {error}.") from error
     warnings = [*found.notices, *saved.set_damaged_aside(found, folder)]
-    notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters)]
+    steered = found.checkpoint.steered
+    held = [] if steered is None else [name for name, value in steered.held.items() if value is not None]
+    notes = [*saved.changed_limits(found), *limits.consequences(found.trained_under, config, counters, held)]
     dropped = [*trim(path, counters.steps, counters.seconds), *tuning.trim(folder.tuning, counters.steps)]
     if "csv" in log_names(config.run.log):
         warnings += shortfall(path, counters)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import Supervised
+from ga3c.engine.look import Look
 from ga3c.engine.model import Model
 from ga3c.learn.schedules import Rates
 from ga3c.metrics.stats import Stats
@@ -29,6 +31,24 @@ class System(Supervised, Protocol):
     @property
     def rings(self) -> Sequence[SpanRing]:
         """What each agent process did and when, if the run is traced."""
+
+    @property
+    def gallery(self) -> GalleryMemory | None:
+        """Where agents draw while somebody looks; None if they never do."""
+
+    def look(self, agent: int) -> Look | None:
+        """What an agent sees and what the network makes of it; None if this is no good moment. UserError if it
+        cannot be looked at. Only one thread may call it."""
+
+    def pause(self) -> None:
+        """Lets everything rest until `go_on`; returns at once. Nothing that waits is lost."""
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+
+    @property
+    def rests(self) -> bool:
+        """Whether a pause has reached every part."""
 
     def all_act(self) -> bool:
         """Whether every agent process has made its first step."""

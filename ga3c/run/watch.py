@@ -86,9 +86,9 @@ class AgentWatch:
         )
 
     def _pass_time(self) -> None:
-        """Counts the time since the last step, look by look."""
+        """Counts the time since the last step, look by look. A run that is paused owes none."""
         before, self._looked = self._looked, time.monotonic()
-        elapsed = min(_LONGEST_LOOK, self._looked - before)
+        elapsed = 0.0 if self._stats.is_paused else min(_LONGEST_LOOK, self._looked - before)
         steps = self._stats.steps
         self._idle = self._idle + elapsed if steps == self._steps else 0.0
         self._steps = steps

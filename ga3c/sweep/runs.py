@@ -76,7 +76,8 @@ class RunProcess:
         found = read_status(self.folder / "status.json") or {}
         now = Progress(found.get("progress") or 0.0, _number(found.get("score")), found.get("steps") or 0)
         moment = time.monotonic()
-        self._idle = 0.0 if now.steps > self._steps else self._idle + min(_LONGEST_POLL, moment - self._looked_at)
+        moves = now.steps > self._steps or found.get("state") == "paused"
+        self._idle = 0.0 if moves else self._idle + min(_LONGEST_POLL, moment - self._looked_at)
         self._steps, self._looked_at = max(self._steps, now.steps), moment
         return now
 

@@ -133,6 +133,12 @@ class Tuning:
         late = now.seconds - self._measure_from
         return late >= _MOST_SETTLING - _SETTLE or (late >= 0.0 and now.updates >= self._all_new_from)
 
+    def interrupt(self) -> None:
+        """Leaves out the window under way, because the run was paused."""
+        self._start = None
+        if not math.isnan(self._measure_from):
+            self._changed = True
+
     def end(self) -> str:
         """Returns to the accepted setting and names it for people."""
         self._system.set(self.accepted)
@@ -207,11 +213,16 @@ def _named(setting: Setting) -> str:
 def start(system: Tunable, config: Config, path: Path, steps: int) -> Tuning | None:
     """The tuning that a run asks for, if any. A run resumed at `steps` continues with the setting accepted then, under
     the same limit on lag."""
-    engine = config.engine
-    if engine.tune == "off":
+    if config.engine.tune == "off":
         return None
     for row in filter(_is_window, _table(path).tail(1, steps) if steps else []):
         system.set(system.space.nearest(Setting._make(int(row[name]) for name in _ACCEPTED)))
+    return begin_here(system, config, path, steps)
+
+
+def begin_here(system: Tunable, config: Config, path: Path, steps: int) -> Tuning:
+    """A tuning that begins at the present setting, also of a run that did not ask for one."""
+    engine = config.engine
     per_rollout = config.learn.reuse / config.learn.batch_rollouts
     tuner: Tuner
     if engine.tune == "paper":

@@ -132,19 +132,27 @@ def read_settings(folder: Path) -> Settings:
 
 
 def series(xs: Sequence[float], ys: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """The points that have a value, sorted by x. Where x goes back, the run was resumed: newer points replace older. A
-    single point far out of order is damage, and is left out."""
-    kept: list[tuple[float, float]] = []
-    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
-        following = xs[place + 1] if place + 1 < len(xs) else x
-        is_dip = len(kept) > 1 and x < kept[-2][0] < kept[-1][0] < following
-        if abs(x) < LARGEST and not is_dip:
-            while kept and kept[-1][0] >= x:
-                kept.pop()
-            kept.append((x, y))
-    points = np.array(kept, np.float64).reshape(-1, 2)
-    points = points[np.abs(points[:, 1]) < LARGEST]
-    return points[:, 0], points[:, 1]
+    """The points that have a value, sorted by x, as `in_order` chooses them."""
+    x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
+    kept = in_order(x)
+    kept = kept[np.abs(y[kept]) < LARGEST]
+    return x[kept], y[kept]
+
+
+def in_order(x: Numbers, ties: bool = False) -> NDArray[np.int64]:
+    """The places of the points that are in rising order of x; with `ties` also of those that share their x. Where x
+    goes back, the run was resumed: newer points replace older. A single point far out of order is damage, and is left
+    out."""
+    places = np.flatnonzero(np.abs(x) < LARGEST)
+    x = x[places]
+    if len(x) > 3:
+        before, last, dip, following = x[:-3], x[1:-2], x[2:-1], x[3:]
+        is_dip = (dip < before) & (before < last) & (last < following)
+        is_sound = np.concatenate([[True, True], ~is_dip, [True]])
+        places, x = places[is_sound], x[is_sound]
+    later = np.minimum.accumulate(np.append(x[1:], math.inf)[::-1])[::-1]
+    kept: NDArray[np.int64] = places[x <= later if ties else x < later]
+    return kept
 
 
 def running_mean(values: Numbers, rows: int) -> Numbers:

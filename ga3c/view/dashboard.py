@@ -87,6 +87,12 @@ class Dashboard:
         self._pps: deque[float] = deque(maxlen=256)
         self._tps: deque[float] = deque(maxlen=256)
         self._messages: deque[str] = deque(maxlen=_MESSAGES)
+        self._paused = False
+
+    def pause(self, paused: bool) -> None:
+        """A run that is paused shows that, and no advice to make it faster."""
+        self._paused = paused
+        self._recent.clear()
 
     def update(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -137,6 +143,8 @@ class Dashboard:
 
     def _header(self, width: int) -> RenderableType:
         left = Text.assemble(("GA3C ", "bold cyan"), (self._title, "bold"), overflow="ellipsis")
+        if self._paused:
+            left.append(" · ", style=_LINE).append("paused", style="bold yellow")
         for fact in self._facts:
             left.append(" · ", style=_LINE).append(fact)
         most = width // 2

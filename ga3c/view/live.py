@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.control import Control
 from rich.live import Live
 
-from ga3c.metrics.events import Event
+from ga3c.metrics.events import Event, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.view.dashboard import Dashboard
@@ -32,6 +32,8 @@ class LiveSink(Sink):
         lines = event.text.strip().splitlines()
         if not lines:
             return
+        if (now_paused := paused(event)) is not None:
+            self._dashboard.pause(now_paused)
         if len(lines) > 1:
             # A traceback is printed above the view, where it can be read whole; its last line names the error.
             self._live.start()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from ga3c.metrics import bottleneck
-from ga3c.metrics.events import Event
+from ga3c.metrics.events import Event, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.text import duration, number, percent
@@ -45,6 +45,8 @@ class PlainSink(Sink):
     def event(self, event: Event) -> None:
         if event.kind == "stop":  # what comes next belongs at the end
             self._catch_up()
+        if paused(event) is not None:
+            self._recent = []  # no advice is found from before a pause
         if event.text:
             self._print(event.text)
 

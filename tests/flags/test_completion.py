@@ -31,6 +31,10 @@ def bash_script() -> str:
         ("ga3c bench la", {"lag", "latency"}),
         ("ga3c completion z", {"zsh"}),
         ("ga3c eval ru", {""}),
+        ("ga3c ctl ru", {""}),
+        ("ga3c ctl run pa", {"pause"}),
+        ("ga3c ctl run set tr", {"trainers="}),
+        ("ga3c ctl run status --js", {"--json"}),
     ],
 )
 def test_bash_completes(bash_script: str, words: str, proposed: set[str]) -> None:

@@ -226,7 +226,7 @@ def test_tuning_that_gets_no_more_threads_is_told_of_in_a_sentence(
 ) -> None:
     run = begin(tmp_path, tune=True, steps=10**9)
     server, system = run.server, run.server.system
-    assert server._tuning is not None
+    assert server.steering.tuning is not None
     assert isinstance(system, Ga3c)
 
     def refuse(_: Predictor) -> None:
@@ -238,7 +238,7 @@ def test_tuning_that_gets_no_more_threads_is_told_of_in_a_sentence(
         system.set(Setting(4, 2, 1))
         raise AssertionError("unreachable")
 
-    monkeypatch.setattr(server._tuning, "look", look)
+    monkeypatch.setattr(server.steering.tuning, "look", look)
     run.train()
     assert [text for text in told(run) if text.endswith("1 predictor and 1 trainer (can't start new thread).")]
     assert len(system.predictors) == 1, "a thread that does not run is not counted on"
@@ -246,7 +246,7 @@ def test_tuning_that_gets_no_more_threads_is_told_of_in_a_sentence(
 
 def test_a_record_of_tuning_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begin(tmp_path, tune=True)
-    tuning = run.server._tuning
+    tuning = run.server.steering.tuning
     assert tuning is not None
     monkeypatch.setattr(tuning, "take_notices", lambda: [("warning", "tuning.csv cannot be written")])
     run.train()
@@ -306,15 +306,15 @@ def test_tuning_that_cannot_go_on_leaves_the_accepted_setting(tmp_path: Path, mo
     """It ends in the middle of a try: what was accepted before the try holds again."""
     run = begin(tmp_path, tune=True, steps=10**9)
     server = run.server
-    assert server._tuning is not None
-    accepted = server._tuning.accepted
+    assert server.steering.tuning is not None
+    accepted = server.steering.tuning.accepted
     server.system.set(Setting(2, 2, 1))
 
     def look(_: Snapshot) -> str:
         server.stop("Tuning was looked at.")
         raise MemoryError("no room")
 
-    monkeypatch.setattr(server._tuning, "look", look)
+    monkeypatch.setattr(server.steering.tuning, "look", look)
     run.train()
     told = [event["text"] for event in read_events(run.folder / "events.jsonl")]
     assert server.system.setting == accepted == Setting(4, 1, 1)

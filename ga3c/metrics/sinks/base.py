@@ -33,6 +33,9 @@ class Sink:
     def event(self, event: Event) -> None:
         """Takes what happened: a start, a restart, a checkpoint, a warning, the end."""
 
+    def rest(self) -> None:
+        """Called about once a second while the run is paused, in the place of `write`."""
+
     def sync(self) -> None:
         """Makes what was written so far survive a power failure; called before a checkpoint is saved."""
 

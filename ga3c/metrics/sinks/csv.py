@@ -25,8 +25,8 @@ class CsvSink(Sink):
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._metrics = _metrics(folder).open()
-        self._episodes = _episodes(folder).open()
+        self._metrics = metrics_table(folder).open()
+        self._episodes = episodes_table(folder).open()
         self._thinning = Thinning()
         self._latest: str | None = None
         """The latest snapshot's row, if it was left out."""
@@ -72,13 +72,13 @@ def trim(folder: Path, steps: int, seconds: float = math.inf) -> list[str]:
     that have changed since they were written."""
     changed = seal.check(folder)
     seal.break_open(folder)
-    return [*changed, *_metrics(folder).trim(steps, seconds), *_episodes(folder).trim(steps)]
+    return [*changed, *metrics_table(folder).trim(steps, seconds), *episodes_table(folder).trim(steps)]
 
 
 def shortfall(folder: Path, counters: Counters) -> list[str]:
     """Sentences about tables that end before the checkpoint with these counters. The record is made durable before
     each checkpoint, so rows that are missing there were lost afterwards."""
-    last = _metrics(folder).tail(1)
+    last = metrics_table(folder).tail(1)
     steps = int(last[0]["steps"]) if last else 0
     told = []
     if steps < counters.steps:
@@ -97,17 +97,17 @@ def _ends_early(path: Path, end: str, wanted: str) -> str:
 
 def damage(folder: Path) -> list[str]:
     """Sentences about damaged rows, which readers leave out."""
-    return [text for table in (_metrics(folder), _episodes(folder)) if (text := table.damage())]
+    return [text for table in (metrics_table(folder), episodes_table(folder)) if (text := table.damage())]
 
 
 def columns(folder: Path) -> list[str]:
     """The columns of `metrics.csv`; empty if there is no such file, or if its first line is damaged."""
-    return _metrics(folder).names()
+    return metrics_table(folder).names()
 
 
 def read_metrics(folder: Path, columns: Collection[str] | None = None) -> list[dict[str, float]]:
     """The snapshots on record, or only some `columns` of them; an empty list if there are none."""
-    rows = _metrics(folder).read()
+    rows = metrics_table(folder).read()
     if columns is None:
         return [{name: number(cell) for name, cell in row.items()} for row in rows]
     return [{name: number(row[name]) for name in columns if name in row} for row in rows]
@@ -115,13 +115,13 @@ def read_metrics(folder: Path, columns: Collection[str] | None = None) -> list[d
 
 def read_last(folder: Path) -> dict[str, float]:
     """The last snapshot on record; empty if there is none. Reads only the end of the file."""
-    return next(({name: number(cell) for name, cell in row.items()} for row in _metrics(folder).tail(1)), {})
+    return next(({name: number(cell) for name, cell in row.items()} for row in metrics_table(folder).tail(1)), {})
 
 
 def read_columns(folder: Path) -> "dict[str, array[float]]":
     """The snapshots on record by column; empty if there are none."""
     found: dict[str, array[float]] = {}
-    for row in _metrics(folder).read():
+    for row in metrics_table(folder).read():
         for name, cell in row.items():
             found.setdefault(name, array("d")).append(number(cell))
     return found
@@ -129,7 +129,7 @@ def read_columns(folder: Path) -> "dict[str, array[float]]":
 
 def read_episodes(folder: Path, last: int | None = None, steps: int = sys.maxsize) -> list[Episode]:
     """The episodes on record up to `steps`, or only the `last` of them, for which only the end of the file is read."""
-    table = _episodes(folder)
+    table = episodes_table(folder)
     return _as_episodes(table.read(steps) if last is None else table.tail(last, steps))
 
 
@@ -137,7 +137,7 @@ def sample_episodes(folder: Path, most: int) -> tuple[list[Episode], int]:
     """At most `most` episodes, spread over the whole record, and n where every n-th row was taken."""
     rows: list[dict[str, str]] = []
     every = 1
-    for place, row in enumerate(_episodes(folder).read()):
+    for place, row in enumerate(episodes_table(folder).read()):
         if place % every == 0:
             rows.append(row)
         if len(rows) > most:
@@ -160,10 +160,10 @@ _KINDS: dict[str, Callable[[str], Any]] = {
 """How each cell of an episode is read."""
 
 
-def _metrics(folder: Path) -> Table:
+def metrics_table(folder: Path) -> Table:
     return Table(folder / "metrics.csv", METRICS)
 
 
-def _episodes(folder: Path) -> Table:
+def episodes_table(folder: Path) -> Table:
     columns = [field.name for field in dataclasses.fields(Episode)]
     return Table(folder / "episodes.csv", columns, wholes=[name for name, kind in _KINDS.items() if kind is int])

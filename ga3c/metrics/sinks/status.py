@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ga3c.files import replacing
-from ga3c.metrics.events import Event, Outcome, outcome
+from ga3c.metrics.events import Event, Outcome, outcome, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import now
 from ga3c.metrics.snapshot import Episode, Snapshot
 from ga3c.metrics.strict_json import from_json, to_json
 
 _FIGURES = (
-    "steps", "frames", "seconds", "progress", "score", "best_score", "pps", "tps", "lag", "agents", "predictors",
-    "trainers", "restarts",
+    "steps", "frames", "seconds", "progress", "seconds_left", "score", "best_score", "pps", "tps", "lag", "agents",
+    "predictors", "trainers", "restarts",
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ class StatusSink(Sink):
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._state: Literal["running"] | Outcome = "running"
+        self._state: Literal["running", "paused"] | Outcome = "running"
         self._env: str | None = None
         self._figures: dict[str, float | None] = dict.fromkeys(_FIGURES)
         self._last_event: str | None = None
@@ -43,13 +43,18 @@ class StatusSink(Sink):
         self._last_event = event.text or self._last_event
         if event.kind == "start":
             self._env = event.details.get("env", self._env)
+        if (now_paused := paused(event)) is not None:
+            self._state = "paused" if now_paused else "running"
         if event.kind == "stop":
             self._state = outcome(event)
         self._write()
 
+    def rest(self) -> None:
+        self._write()
+
     def close(self) -> None:
         """A run that ends without a `stop` event has failed."""
-        if self._state == "running":
+        if self._state in ("running", "paused"):
             self._state, self._written = "failed", False
         if not self._written:
             self._write()
@@ -63,7 +68,8 @@ class StatusSink(Sink):
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
-    """The state of a run; None without a file. A killed run stays "running", with a process id that is gone."""
+    """The state of a run; None without a file. A killed run stays "running" or "paused", with a process id that is
+    gone."""
     try:
         status = from_json(path.read_bytes())
     except (OSError, ValueError):
