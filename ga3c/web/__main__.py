@@ -2,12 +2,14 @@
 that ends, the run has ended."""
 
 import json
+import os
 import socket
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ga3c.run.interrupts import leave
 from ga3c.run.listening import Listener
 from ga3c.run.serving import Task
 from ga3c.web import server
@@ -20,7 +22,8 @@ def main() -> None:
 
     def end_with_parent(stop: Callable[[], None]) -> None:
         def wait() -> None:
-            sys.stdin.buffer.read()
+            while os.read(0, 1):  # not through `sys.stdin`, whose lock would be held when this process ends
+                pass
             stop()
 
         threading.Thread(target=wait, name="parent", daemon=True).start()
@@ -28,6 +31,7 @@ def main() -> None:
     server.be_nice()
     site = Site([Path(folder) for folder in task.folders], [Path(folder) for folder in task.trusted], task.readonly)
     server.run(site, listener, end_with_parent)
+    leave(0)
 
 
 if __name__ == "__main__":

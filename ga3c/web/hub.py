@@ -60,7 +60,8 @@ class Hub:
         """Looks at the runs once a second while anybody listens."""
         while True:
             await self._wanted.wait()
-            await self._look()
+            with contextlib.suppress(Exception):  # a folder that cannot be read now can be read soon
+                await self._look()
             await asyncio.sleep(_LOOK_SECONDS)
             if not self._boxes:
                 self._wanted.clear()
@@ -86,7 +87,7 @@ class Hub:
 
     def _read(self, followers: Sequence[Follower]) -> dict[str, dict[str, Any]]:
         for follower in followers:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):  # of one run, which must not hide the others
                 follower.look()
         return self._catalog.rows()
 

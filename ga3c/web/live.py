@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +14,7 @@ from ga3c.web.catalog import Catalog
 from ga3c.web.run_files import RunFiles
 
 _COMMANDS = ("set", "pause", "resume", "checkpoint", "stop", "trace")
-_PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 """Seconds in which a run says what it is; one that is busy for longer is shown without it."""
 NO_ANSWER = "The run cannot be reached: it is over, or it hangs."
 
@@ -40,11 +40,15 @@ class Live:
         wanted.pop("id", None)
         if do not in _COMMANDS:
             raise Refusal(400, f"do must be one of {', '.join(_COMMANDS)}.")
-        return await run_in_threadpool(ask, run, str(do), wanted)
+        return await self._ask(run, str(do), wanted)
 
     async def trace(self, request: Request) -> Response:
         """Lets the run write its trace now."""
-        return await run_in_threadpool(ask, self._changeable(request), "trace", {})
+        return await self._ask(self._changeable(request), "trace", {})
+
+    async def _ask(self, run: RunFiles, do: str, arguments: dict[str, Any]) -> Response:
+        # A server that ends does not wait for a run that hangs.
+        return await to_thread.run_sync(ask, run, do, arguments, abandon_on_cancel=True)
 
     def _changeable(self, request: Request) -> RunFiles:
         return self._catalog.run(query.changing(request, self._readonly).path_params["run"])
@@ -53,8 +57,8 @@ class Live:
 def hello(run: RunFiles) -> dict[str, Any] | None:
     """What a run says of itself; None if it does not answer."""
     try:
-        with Control.connect(run.folder, _PATIENCE_SECONDS) as control:
-            control.patience = _PATIENCE_SECONDS
+        with Control.connect(run.folder, PATIENCE_SECONDS) as control:
+            control.patience = PATIENCE_SECONDS
             return said(control.ask("hello"))
     except (OSError, Unreachable, Refused):
         return None

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ga3c.run.control_client import Control, Refused, Unreachable
-from ga3c.web import png
+from ga3c.web import live, png
 from ga3c.web.answers import Refusal
-from ga3c.web.live import NO_ANSWER
 from ga3c.web.mailbox import Mailbox, message
 from ga3c.web.run_files import RunFiles
 
@@ -38,7 +37,8 @@ class Looks:
         try:
             control = Control.connect(run.folder)
         except (OSError, Unreachable) as error:
-            raise Refusal(503, NO_ANSWER) from error
+            raise Refusal(503, live.NO_ANSWER) from error
+        control.patience = live.PATIENCE_SECONDS
         try:
             return control, control.follow("look", agent=agent)
         except Refused as refused:
@@ -46,7 +46,7 @@ class Looks:
             raise Refusal(409, str(refused)) from refused
         except (OSError, Unreachable) as error:
             control.close()
-            raise Refusal(503, NO_ANSWER) from error
+            raise Refusal(503, live.NO_ANSWER) from error
 
     async def stream(self, control: Control, messages: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
         """What the run says of the agent, until the page or the run goes."""

@@ -59,7 +59,8 @@ async def serve(site: Site, listener: Listener, on_begin: Callable[[Callable[[],
 
     with contextlib.suppress(ValueError, RuntimeError):  # only the main thread gets signals
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, stop)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
+                loop.add_signal_handler(number, stop)
 
     def stop_from_anywhere() -> None:
         with contextlib.suppress(RuntimeError):  # it has ended already

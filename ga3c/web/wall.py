@@ -13,10 +13,9 @@ from ga3c.agents.gallery import Gallery, Seen
 from ga3c.envs.pictures import Kind
 from ga3c.envs.screens import colour_table
 from ga3c.run.control_client import Control, Refused, Unreachable
-from ga3c.web import png, query
+from ga3c.web import live, png, query
 from ga3c.web.answers import Refusal
 from ga3c.web.catalog import Catalog
-from ga3c.web.live import NO_ANSWER
 from ga3c.web.run_files import RunFiles
 
 _HEAD = struct.Struct("<HHIqdqII")
@@ -73,10 +72,11 @@ class Wall:
             self._detach()
             try:
                 self._control = Control.connect(self._run.folder)
+                self._control.patience = live.PATIENCE_SECONDS
                 self._gallery = _attach(self._control.gallery())
             except (OSError, ValueError, Unreachable) as error:
                 self._detach()
-                raise Refusal(503, NO_ANSWER) from error
+                raise Refusal(503, live.NO_ANSWER) from error
             except Refused as refused:
                 self._detach()
                 raise Refusal(404, str(refused)) from refused

@@ -103,15 +103,15 @@ def test_a_long_table_is_sampled_at_even_distances(tmp_path: Path) -> None:
         assert row[1] == row[0] / 2
 
 
-@pytest.mark.parametrize(("low", "high"), [(1, 50), (100_000, 100_400), (199_900, 200_000), (7.5, 7.5), (-9, 0)])
+@pytest.mark.parametrize(("low", "high"), [(1, 50), (20_000, 20_400), (39_900, 40_000), (7.5, 7.5), (-9, 0)])
 def test_a_small_part_of_a_long_table_is_read_as_a_whole(tmp_path: Path, low: float, high: float) -> None:
-    write(tmp_path, 1, 200_001, "w")
+    write(tmp_path, 1, 40_001, "w")
     sample = Sample(table(tmp_path), most=800)
     sample.refresh()
     for name, scale in (("steps", 1), ("seconds", 2)):
         rows = sample.between(name, low / scale, high / scale)
         found = [int(value) for value in rows.values[:, 0] if low <= value <= high]
-        assert found == [n for n in range(1, 200_001) if low <= n <= high]
+        assert found == [n for n in range(1, 40_001) if low <= n <= high]
         assert rows.values[:, 0].tolist() == (2 * rows.values[:, 1]).tolist()  # no line was read from its middle
 
 

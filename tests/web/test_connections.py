@@ -12,7 +12,7 @@ from reports import make_run
 
 from ga3c.web import connections, hub, query
 
-MANY = [250, pytest.param(1_000, marks=pytest.mark.slow)]
+MANY = [220, pytest.param(1_000, marks=pytest.mark.slow)]
 Hold = Callable[[Room, int, bytes], list[socket.socket]]
 
 
@@ -29,7 +29,8 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setattr(connections, "_LOOK_SECONDS", 0.05)
     run = make_run(tmp_path / "run", rows=5)
     with (run / "replay.mp4").open("wb") as file:
         file.truncate(64 * 2**20)
@@ -125,7 +126,6 @@ def test_a_body_that_never_arrives_is_not_waited_for(room: Room, monkeypatch: py
 def test_a_page_that_reads_slowly_is_served_to_its_end(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads all the time, so it is not ended, although much waits for it for long."""
     monkeypatch.setattr(connections, "STALLED_SECONDS", 1.0)
-    monkeypatch.setattr(connections, "_LOOK_SECONDS", 0.05)
     run = room.get("/api/runs")["runs"][0]["id"]
     answer = room.ask(f"/api/runs/{run}/video/replay.mp4")
     assert len(answer.body) == 64 * 2**20

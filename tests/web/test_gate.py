@@ -1,6 +1,7 @@
 """What the control room serves, and to whom: token, names, origins, paths, bodies."""
 
 import socket
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from reports import make_run
 
 from ga3c.errors import UserError
 from ga3c.run import listening
+from ga3c.web import command
 from ga3c.web.gate import POLICY
 
 
@@ -259,3 +261,16 @@ def test_only_this_machine_reaches_it_unless_told_otherwise() -> None:
 def test_what_cannot_be_listened_on_is_refused_in_a_sentence(host: str, port: int) -> None:
     with pytest.raises(UserError):
         listening.listen(host, port)
+
+
+def test_a_browser_is_given_the_address_in_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All users of a machine see the arguments of its programs."""
+    opened_with: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened_with.append(url)) or True)
+    command._open("http://127.0.0.1:8300/?token=secret", tmp_path)
+    (url,) = opened_with
+    page = tmp_path / "open.html"
+    assert url == page.as_uri()
+    assert "secret" not in url
+    assert page.stat().st_mode & 0o077 == 0
+    assert "url=http://127.0.0.1:8300/?token=secret" in page.read_text()

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,14 @@ from control_rooms import Direct, Room, opened
 from fake_control import HELLO, FakeRun
 from reports import add_events, make_run
 
-from ga3c.web import hub, mailbox, png
+from ga3c.web import follower, hub, live, mailbox, png
 from ga3c.web.run_files import identity
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -209,7 +216,7 @@ def test_a_run_that_is_over_or_hangs_is_told_of(room: Room, tmp_path: Path) -> N
 def test_a_run_that_does_not_answer_is_shown_without_what_it_says(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ga3c.web.live._PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.1)
     run = FakeRun(tmp_path / "run", listens=False)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(run.folder / "control.sock"))
@@ -235,6 +242,22 @@ def test_a_server_that_only_shows_changes_nothing(tmp_path: Path, run: FakeRun, 
         assert room.get("/api/runs")["readonly"] is True
     assert run.asked == []
     assert not (run.folder / "videos").exists()
+
+
+def test_the_server_does_not_wait_for_a_run_that_hangs(tmp_path: Path, wait_until: Callable[..., None]) -> None:
+    run = FakeRun(tmp_path / "run", listens=False)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(run.folder / "control.sock"))
+        silent.listen()
+        with opened(tmp_path) as room, room.connect() as page:
+            head = f"POST /api/runs/{id_of(run)}/command HTTP/1.1\r\nHost: 127.0.0.1:{room.port}\r\n"
+            page.sendall(f'{head}Cookie: {room.cookie}\r\nContent-Length: 14\r\n\r\n{{"do": "stop"}}'.encode())
+            connection, _ = silent.accept()
+            assert b'"stop"' in connection.recv(1_000)
+            began = time.monotonic()
+        assert time.monotonic() - began < 30
+        connection.close()
+    run.end("stopped")
 
 
 # -- one agent from near ----------------------------------------------------------------------------------------------

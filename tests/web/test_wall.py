@@ -47,6 +47,7 @@ def drawn(tmp_path: Path) -> Iterator[tuple[FakeRun, GalleryMemory]]:
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     monkeypatch.setattr(wall, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(wall, "_REST_SECONDS", 0.05)
     with opened(tmp_path) as room:
         yield room
 
@@ -104,7 +105,6 @@ def test_nobody_looks_any_more_when_no_page_asks(
 ) -> None:
     run, _ = drawn
     monkeypatch.setattr(wall, "_PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(wall, "_REST_SECONDS", 0.05)
     shown(room, run)
     assert run.followers == 1
     wait_until(lambda: run.followers == 0)
