@@ -24,6 +24,7 @@ _VIDEO_SECONDS = 600.0
 _MOST_EPISODES = 5
 _LONGEST_EPISODE = 120
 """Seconds of play that a video has at most."""
+_PATIENCE_SECONDS = 2.0
 _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; sandbox"
@@ -79,8 +80,7 @@ class Jobs:
     def close(self) -> None:
         """Ends what is under way."""
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _signal(process, signal.SIGTERM)
 
     async def _film(self, run: RunFiles, episodes: int) -> None:
         folder = run.folder / "videos"
@@ -111,11 +111,25 @@ class Jobs:
         except TimeoutError:
             return f"`ga3c {words[0]}` took longer than {seconds:g} s and was ended."
         finally:
+            await _end(process)
             self._processes.discard(process)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
         if process.returncode == 0:
             return ""
         lines = told.decode("utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("ga3c: ")[:1_000] if lines else f"`ga3c {words[0]}` failed."
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Lets a command take back what it has begun to write, and then kills what is left of it."""
+    if process.returncode is None:
+        _signal(process, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await process.wait()
+    _signal(process, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

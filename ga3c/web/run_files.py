@@ -29,8 +29,8 @@ _FRESH_SECONDS = 5.0
 """A run writes its state every second. One that has done so in the last seconds goes on, on whatever machine."""
 _FIRST_EVENTS = 64 * 1024
 _MOST_FILES = 1_000
-_LOG = re.compile(r"[A-Za-z0-9._-]{1,100}\.log")
-_VIDEO = re.compile(r"[A-Za-z0-9._-]{1,100}\.(?:mp4|gif)")
+_LOG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.log")
+_VIDEO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(?:mp4|gif)")
 _FIGURES = ("steps", "seconds", "progress", "score", "best_score", "pps", "tps")
 
 

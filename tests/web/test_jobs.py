@@ -70,9 +70,11 @@ def test_a_video_that_fails_says_why(room: Room, tmp_path: Path, wait_until: Cal
         assert room.ask(address(run, "/video"), "POST", json.dumps({"episodes": episodes}).encode()).status == 400
 
 
-def test_the_server_ends_at_once_while_a_video_is_recorded(tmp_path: Path) -> None:
+def test_the_server_ends_at_once_while_a_video_is_recorded(tmp_path: Path, wait_until: Callable[..., None]) -> None:
     run = save_run(tmp_path / "saved", Config("CartPole-v1", net=NetConfig(net="mlp")))
     with opened(tmp_path) as room:
-        room.ask(address(run, "/video"), "POST", {"episodes": 1})
+        room.ask(address(run, "/video"), "POST", {"episodes": 5})
+        wait_until(lambda: any((run / "videos").glob(".*")), 100)
         began = time.monotonic()
     assert time.monotonic() - began < 20
+    assert list((run / "videos").iterdir()) == []

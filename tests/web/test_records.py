@@ -128,6 +128,8 @@ def test_the_details_of_a_run(room: Direct, tmp_path: Path) -> None:
     (run / "logs" / "agents-001.log").touch()
     (run / "videos").mkdir()
     (run / "videos" / "a.mp4").touch()
+    (run / "videos" / ".b.mp4.17").touch()
+    (run / "videos" / ".c.17.mp4").touch()  # not whole yet
     (run / "README.md").write_text("# A card")
     found = of(room)
     files = {"trace": False, "card": True, "videos": ["a.mp4"], "logs": ["agents-001.log"]}
