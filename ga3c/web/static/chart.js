@@ -94,6 +94,7 @@ export class Chart {
       this.#plot?.setData(/** @type {uPlot.AlignedData} */ (this.#data()));
     }
     this.#tell(null);
+    this.box.classList.toggle("empty", !curves.some(({ y }) => last(y) !== null));
     this.box.setAttribute("aria-label", this.#words());
   }
 
