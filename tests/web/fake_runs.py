@@ -202,6 +202,7 @@ def made() -> list[FakeRun]:
             stage="environments", with_pictures=False,
         ),
         FakeRun("e1", "breakout", "ALE/Breakout-v5", "paused", 900.0, {}, best=31.0, stage="predictors"),
+        FakeRun("g1", "just-begun", "CartPole-v1", "paused", 0.0, {}, with_pictures=False),
         FakeRun("f1", "humanoid", "Humanoid-v5", "failed", 35.0, {"net.net": "mlp", "learn.discount": 0.995}, best=2.0),
         FakeRun("d1", "pong-lr1e-4-seed1", "ALE/Pong-v5", "stopped", 5400.0, slow | {"run.seed": 1}, best=9.0),
         FakeRun("d2", "pong-lr1e-4-seed2", "ALE/Pong-v5", "killed", 4100.0, slow | {"run.seed": 2}, best=11.0),

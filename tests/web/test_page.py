@@ -85,7 +85,7 @@ def test_every_page_fits(browser: Any, fake: Fake, size: dict[str, int], scheme:
     """No page is wider than the screen, no text of the drawing lies over another, and nothing complains while a reader
     scrolls through all sections."""
     fake.runs["a1"].settings |= {"net.net": "a_module_of_a_long_name:Network", "learn.notes": "x" * 300}
-    pages = ("#/", "#/run/a1", "#/run/b2", "#/run/d2", "#/run/e1", "#/compare/c1,c2,c3,d1,d2")
+    pages = ("#/", "#/run/a1", "#/run/b2", "#/run/d2", "#/run/e1", "#/run/g1", "#/compare/c1,c2,c3,d1,d2")
     with served(fake.app()) as address, opened(browser, address, viewport=size, color_scheme=scheme) as page:
         for place in pages:
             page.goto(address + place)
