@@ -5,7 +5,7 @@ import decimal
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ def read(kind: type[Arguments], words: Sequence[str], prog: str, default: Argume
     more: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
-        with _primitives(), _joined_lines(), contextlib.redirect_stderr(said):
+        with _primitives(), contextlib.redirect_stderr(said):
             given: Arguments = tyro.cli(kind, args=gathered(words), prog=prog, config=STYLE, **more)
     except SystemExit as end:
         if end.code in (None, 0):
@@ -62,25 +62,18 @@ def gathered(words: Sequence[str]) -> list[str]:
 
 def options(kind: type, prog: str) -> list[Any]:
     """The flags of a command, each like an `argparse.Action`, and its positional arguments."""
-    with _primitives(), _joined_lines(), warnings.catch_warnings():
+    with _primitives(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return list(tyro.extras.get_parser(kind, prog=prog, config=STYLE)._actions)
 
 
-@contextlib.contextmanager
-def _joined_lines() -> Iterator[None]:
-    """Within the context, tyro joins the lines of a paragraph in a help text. By itself it keeps the breaks of lines
-    that are indented in the source."""
+def _joined(helptext: str) -> str:
+    """A help text with the lines of each paragraph joined."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", helptext))
 
-    def join(helptext: str) -> str:
-        return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", helptext))
 
-    replaced = _strings.remove_single_line_breaks
-    _strings.remove_single_line_breaks = join
-    try:
-        yield
-    finally:
-        _strings.remove_single_line_breaks = replaced
+# By itself tyro keeps the breaks of lines that are indented in the source.
+_strings.remove_single_line_breaks = _joined
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
