@@ -128,7 +128,10 @@ class Supervisor(ABC, Generic[C]):
         self._log_folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             for number in range(count):
-                self._lives.append(Life(self._spawn(number, 0), 0))
+                self._lives.append(self._first_life(number))
+
+    def _first_life(self, number: int) -> Life[C]:
+        return Life(self._spawn(number, 0), 0)
 
     def find_failed(self) -> list[Failure]:
         """Children that have ended since the last call although nothing asked them to."""
