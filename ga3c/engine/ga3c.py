@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,6 +15,8 @@ from ga3c import nets
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
+from ga3c.agents.remote.gateway import Gateway
+from ga3c.agents.remote.pool import ClusterPool
 from ga3c.config import Config
 from ga3c.engine import device
 from ga3c.engine.explorer import Explorer
@@ -34,6 +37,7 @@ from ga3c.learn.schedules import Rates
 from ga3c.machine.cores import CoreMeter
 from ga3c.machine.nvml import GpuMeter
 from ga3c.metrics.account import Account
+from ga3c.metrics.events import Event
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.metrics.trace import SpanRing, Tracer
 from ga3c.tune.tuner import Setting
@@ -47,8 +51,10 @@ _HURRIED_SECONDS = 0.5
 class Ga3c:
     """Agents in processes, one model, predictors and trainers. `__init__` shows all parts and their connections."""
 
-    def __init__(self, config: Config, spec: EnvSpec, logs: Path, start: int = 0) -> None:
-        """`start` is the number of steps made before a resume."""
+    def __init__(
+        self, config: Config, spec: EnvSpec, logs: Path, start: int = 0, gateway: Gateway | None = None
+    ) -> None:
+        """`start` is the number of steps made before a resume. With a `gateway` agents play on its hosts."""
         engine, learn = config.engine, config.learn
         self._config = config
         self._where = where = device.choose(engine.device)
@@ -56,17 +62,7 @@ class Ga3c:
         self._seed = continued_seed(config.run.seed, start)
         traced = config.run.profile > 0
         self.space = space_for(engine, where)
-        self.pool: AgentHost = AgentPool(
-            spec=spec,
-            env=config.env,
-            agents=engine.room,
-            workers=workers_for(engine, where),
-            max_agents=engine.prediction_batch,
-            seed=self._seed,
-            log_folder=logs,
-            traced=traced,
-            account=engine.account,
-        )
+        self.pool = self._agents(spec, logs, gateway)
         self.pool.play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
         masks = self.pool.slots.masks
@@ -97,6 +93,16 @@ class Ga3c:
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
+
+    def _agents(self, spec: EnvSpec, logs: Path, gateway: Gateway | None) -> AgentHost:
+        config, engine = self._config, self._config.engine
+        settings: dict[str, Any] = {
+            "agents": engine.room, "max_agents": engine.prediction_batch, "seed": self._seed, "log_folder": logs,
+            "traced": config.run.profile > 0, "account": engine.account,
+        }  # fmt: skip
+        if gateway is not None:
+            return ClusterPool(spec, config.env, gateway, workers=0, **settings)
+        return AgentPool(spec, config.env, workers=workers_for(engine, self._where), **settings)
 
     def _spare_blocks(self) -> int:
         """Blocks for the rollouts that wait, that trainers hold, that one prediction finishes, and for an incomplete
@@ -237,6 +243,9 @@ class Ga3c:
 
     def end_hung(self, seconds: float) -> list[Hang]:
         return self.pool.end_hung(seconds)
+
+    def take_events(self) -> list[Event]:
+        return self.pool.take_events()
 
     def cut_logs(self) -> list[int]:
         return self.pool.cut_logs()

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ga3c.agents.remote import handshake
 from ga3c.agents.remote.link import Counter, HostFacts, Link, end_all
@@ -27,16 +27,30 @@ _MOST_TOLD = 20
 _MOST_EVENTS = 1000
 
 
+class Crew(Protocol):
+    """Who starts the hosts on their machines, and starts them again."""
+
+    def start(self, address: str, port: int, secret: str) -> None:
+        """Starts hosts that connect to this address."""
+
+    def take_events(self) -> list[Event]:
+        """What has happened since the last call."""
+
+    def close(self, patience: float) -> None:
+        """Ends what it has started, after `patience` seconds by force."""
+
+
 class Gateway:
     """Listens for hosts, each of which is to start a given number of agent processes."""
 
-    def __init__(self, address: str, workers: Sequence[int], secret: str = "", port: int = 0) -> None:
-        """`workers` are the processes of each host. Hosts may connect from now on, and are answered once the run
-        starts."""
+    def __init__(self, address: str, workers: Sequence[int], crew: "Crew | None" = None, port: int = 0) -> None:
+        """`workers` are the processes of each host. `crew` starts the hosts; without it they come by themselves. Hosts
+        may connect from now on, and are answered once the run starts."""
         if not workers or min(workers) < 1:
             raise UserError(f"Hosts with {list(workers)} processes cannot play: each needs one at least.")
         self.workers = tuple(workers)
-        self.secret = secret or handshake.new_secret()
+        self.secret = handshake.new_secret()
+        self._crew = crew
         self._lock = threading.Lock()
         self._links: list[Link] = []
         """All connections, also those in their handshake."""
@@ -62,10 +76,12 @@ class Gateway:
         self._alone_since = time.monotonic()
         self._thread = threading.Thread(target=self._accept, name="gateway", daemon=True)
         self._thread.start()
+        if self._crew is not None:
+            self._crew.start(self.address, self.port, self.secret)
 
     def _accept(self) -> None:
         assert self._counter is not None
-        while not self._closing:
+        while True:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
@@ -113,10 +129,8 @@ class Gateway:
         who = {"host": link.host, "address": link.address, "reason": reason}
         if link.played:
             assert link.share is not None
-            text = (
-                f"Host {link.host} ({link.address}) is lost: {reason}. Its {link.share.agents} agents begin anew on the "
-                "next host that connects."
-            )
+            agents = f"Its {link.share.agents} agents begin anew on the next host that connects."
+            text = f"Host {link.host} ({link.address}) is lost: {reason}. {agents}"
             self._tell(text, **who, state="lost")
         elif self._strangers < _MOST_TOLD:
             self._strangers += 1
@@ -151,7 +165,8 @@ class Gateway:
 
     def take_events(self) -> list[Event]:
         """What has happened to hosts since the last call."""
-        return [self._events.popleft() for _ in range(len(self._events))]
+        of_crew = self._crew.take_events() if self._crew is not None else []
+        return [*of_crew, *(self._events.popleft() for _ in range(len(self._events)))]
 
     def check_presence(self) -> None:
         """Warns where no host has been there for long, and at last ends the run (RunFailed)."""
@@ -190,6 +205,8 @@ class Gateway:
         with self._lock:
             links = list(self._links)
         end_all(links, patience)
+        if self._crew is not None:
+            self._crew.close(patience)
 
 
 def _family(address: str) -> socket.AddressFamily:

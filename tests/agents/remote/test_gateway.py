@@ -3,19 +3,17 @@
 import os
 import select
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts import Hosts, children, is_alive, workers
 
 from ga3c import envs
 from ga3c.agents.flags import FIRST
 from ga3c.agents.prediction_queue import Request
 from ga3c.agents.remote.gateway import Gateway
-from ga3c.agents.remote.host import HostTask
 from ga3c.agents.remote.pool import ClusterPool
 from ga3c.config import EnvConfig
 
@@ -32,22 +30,8 @@ class Cluster:
         self.pool = ClusterPool(
             spec, config, self.gateway, agents=agents, workers=local, max_agents=64, seed=0, log_folder=folder
         )
-        self.hosts: list[subprocess.Popen[bytes]] = []
+        self.hosts = Hosts(self.gateway)
         self.events: list[Any] = []
-
-    def add_host(self, **changes: Any) -> subprocess.Popen[bytes]:
-        gateway, name = self.gateway, f"host-{len(self.hosts)}"
-        values = {"address": "127.0.0.1", "port": gateway.port, "secret": gateway.secret, "name": name, "cores": 2}
-        task = HostTask(**{**values, **changes})
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", task.MODULE], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
-        )
-        assert process.stdin is not None
-        process.stdin.write(task.to_json().encode())
-        process.stdin.close()
-        self.hosts.append(process)
-        return process
 
     def look(self) -> list[Any]:
         failures = self.pool.find_failed()
@@ -78,10 +62,7 @@ class Cluster:
 
     def stop(self) -> None:
         self.pool.stop(5.0)
-        for host in self.hosts:
-            host.wait(10)
-            assert host.stderr is not None
-            host.stderr.close()
+        self.hosts.close()
 
 
 @pytest.fixture
@@ -99,20 +80,9 @@ def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
         cluster.stop()
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def test_agents_of_a_host_and_of_this_machine_play_as_one(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(agents=6, hosts=(2,), local=1)
-    cluster.add_host()
+    cluster.hosts.add()
     pool = cluster.pool
     requests = cluster.take(6)
     assert sorted(request.group.number for request in requests) == list(range(6))
@@ -131,17 +101,17 @@ def test_agents_of_a_host_and_of_this_machine_play_as_one(make_cluster: Callable
 
 def test_a_killed_host_returns_with_new_lives(make_cluster: Callable[..., Cluster], wait_until: WaitUntil) -> None:
     cluster = make_cluster(hosts=(1, 1))
-    first, _ = cluster.add_host(), cluster.add_host()
+    first, _ = cluster.hosts.add(), cluster.hosts.add()
     requests = cluster.take(4)
     lost = next(n for n, link in enumerate(cluster.gateway._of_share) if link and link.host == "host-0")
-    workers = children(first.pid)
+    processes = children(first.pid)
     first.kill()
     wait_until(lambda: "lost" in cluster.states())
-    wait_until(lambda: not any(map(is_alive, workers)))
+    wait_until(lambda: not any(map(is_alive, processes)))
     cluster.answer(requests)
     there = cluster.take(2)
     assert {request.group.worker for request in there} == {1 - lost}
-    cluster.add_host(name="host-0")
+    cluster.hosts.add(name="host-0")
     back = cluster.take(2)
     assert sorted((r.group.worker, r.incarnation) for r in back) == [(lost, 1)] * 2
     agents = [n for r in back for n in range(r.group.start, r.group.stop)]
@@ -155,11 +125,10 @@ def test_a_process_of_a_host_that_fails_is_restarted_when_the_server_says_so(
     make_cluster: Callable[..., Cluster], wait_until: WaitUntil
 ) -> None:
     cluster = make_cluster()
-    host = cluster.add_host()
+    host = cluster.hosts.add()
     cluster.answer(cluster.take(4))
     requests = cluster.take(4)
-    victim = next(pid for pid in children(host.pid) if b"agents.worker" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(victim, signal.SIGKILL)
+    os.kill(workers(host.pid)[0], signal.SIGKILL)
     failures: list[Any] = []
     wait_until(lambda: failures.extend(cluster.look()) or failures)
     assert [(failure.exit_code, failure.started, failure.incarnation) for failure in failures] == [(-9, True, 0)]
