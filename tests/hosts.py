@@ -123,6 +123,7 @@ class Cable:
                 if not data:
                     break
                 target.sendall(data)
+        with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
 

@@ -221,7 +221,11 @@ class EngineConfig:
     agents: int = 32
     """Agents that play at the same time (the paper's N_A)."""
     workers: int = 0
-    """Agent processes; the agents are divided among them (0: by the number of cores)."""
+    """Agent processes; the agents are divided among them (0: by the number of cores). With --cluster, those of each
+    node."""
+    cluster: str = ""
+    """Let agents play on the nodes of a Ray cluster. auto: the cluster of this machine. ADDRESS:PORT: the one with this
+    head. local:N: N nodes started on this machine, for a trial."""
     predictors: int = 2
     """Predictor threads (N_P)."""
     trainers: int = 2
@@ -341,9 +345,18 @@ class Config:
         require(corrected, "explore_after", learn.explore_after, wanted)
         if self.engine.deterministic:
             self._check_deterministic()
+        if self.engine.cluster:
+            self._check_cluster()
         if self.engine.system != "ga3c":
             self._check_a3c()
         self._check_room()
+
+    def _check_cluster(self) -> None:
+        """Refuses what agents on other machines cannot do."""
+        engine = self.engine
+        require(engine.system == "ga3c", "system", engine.system, "ga3c with --cluster")
+        if engine.deterministic:
+            raise UserError("--deterministic must be left out with --cluster: its steps come in any order.")
 
     def _check_deterministic(self) -> None:
         """Refuses settings with which a run would depend on the speed of its threads and processes."""
