@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from ga3c.agents.remote.host import HostTask
 
+_LOOK_SECONDS = 0.5
 _MOST_WORDS = 2000
 
 
@@ -19,11 +22,13 @@ class HostActor:
         """`path` has folders of the server's modules, of which those are used that exist here too."""
         task = HostTask(**about)
         folders = [*sys.path, *(folder for folder in path if os.path.isdir(folder))]
+        self._node = os.getppid()
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the host
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", task.MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=self._words,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, folders)))},
         )
         assert self._process.stdin is not None
@@ -36,9 +41,13 @@ class HostActor:
 
     def watch(self) -> str:
         """Waits for the end of the host. Returns why it can be of no use, or an empty text if the run is over."""
-        assert self._process.stderr is not None
-        words = self._process.stderr.read().decode(errors="replace").strip()
-        code = self._process.wait()
+        while (code := self._process.poll()) is None:
+            time.sleep(_LOOK_SECONDS)
+            if os.getppid() != self._node:  # Ray takes this node for lost, and starts the host on another
+                self._process.kill()
+                os._exit(1)
         if code < 0:
             os._exit(1)
+        self._words.seek(0)
+        words = self._words.read().decode(errors="replace").strip()
         return words[-_MOST_WORDS:] or f"exit code {code}" if code else ""

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ _STORE_BYTES = 80 << 20
 """Ray's object store of each node on this machine, near its least: frames do not go through it."""
 _OF_SERVER = 2
 """Cores of the server's own node that are left to the server."""
+_REACHING_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 _PLACING_SECONDS = 30.0
 """Seconds after which people are told that Ray still finds no place."""
@@ -124,6 +126,8 @@ def free_cores(ray: Any, here: str) -> list[int]:
 def run(target: dict[str, Any]) -> None:
     import ray
 
+    if target["address"] not in ("", "auto"):
+        _check_reachable(target["address"])  # Ray itself would try for minutes
     local = LocalCluster(target["nodes"], target["cores"]) if target["nodes"] else None
     placement = None
     try:
@@ -150,6 +154,11 @@ def run(target: dict[str, Any]) -> None:
             ray.shutdown()
         if local is not None:
             local.close()
+
+
+def _check_reachable(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), _REACHING_SECONDS).close()
 
 
 def _print_to(log: str) -> None:
