@@ -10,7 +10,7 @@ from ga3c.agents.pool import AgentChild, AgentPool
 from ga3c.agents.prediction_queue import Request
 from ga3c.agents.processes import Failure
 from ga3c.agents.remote.gateway import Gateway
-from ga3c.agents.remote.link import LOST, Link, RemoteAgents
+from ga3c.agents.remote.link import LOST, HostFacts, Link, RemoteAgents
 from ga3c.agents.remote.parcels import Share, divide
 from ga3c.agents.remote.protocol import Assignment
 from ga3c.agents.supervision import Life
@@ -50,8 +50,9 @@ class ClusterPool(AgentPool):
         self._gateway.start(self, self._shares)
 
     @property
-    def hosts(self) -> Gateway:
-        return self._gateway
+    def hosts(self) -> list[HostFacts]:
+        """The machines that are connected."""
+        return self._gateway.hosts
 
     # -- what links need ----------------------------------------------------------------------------------------------
 
