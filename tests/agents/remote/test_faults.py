@@ -19,7 +19,7 @@ from ga3c.bench.faults.audit import Audit
 from ga3c.bench.live import LiveRun
 from ga3c.engine.ga3c import Ga3c
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 WaitUntil = Callable[..., None]
 
 
@@ -95,7 +95,6 @@ def test_killed_hosts_and_processes_cost_only_what_had_begun(run: RemoteRun) -> 
     assert run.states == ["joined", "joined", "lost", "joined"]
 
 
-@pytest.mark.slow
 def test_cut_and_damaged_links_cost_only_what_had_begun(run: RemoteRun) -> None:
     chance = random.Random(1)
     for number in range(6):
@@ -109,7 +108,6 @@ def test_cut_and_damaged_links_cost_only_what_had_begun(run: RemoteRun) -> None:
     run.check()
 
 
-@pytest.mark.slow
 def test_a_link_that_is_out_for_ten_seconds_goes_on(run: RemoteRun) -> None:
     run.until_all_step()
     restarts, steps = run.live.restarts, run.system.stats.steps

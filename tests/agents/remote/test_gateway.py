@@ -99,6 +99,7 @@ def test_agents_of_a_host_and_of_this_machine_play_as_one(make_cluster: Callable
     assert (host.name, host.agents, host.workers) == ("host-0", 4, 2)
 
 
+@pytest.mark.slow
 def test_a_killed_host_returns_with_new_lives(make_cluster: Callable[..., Cluster], wait_until: WaitUntil) -> None:
     cluster = make_cluster(hosts=(1, 1))
     first, _ = cluster.hosts.add(), cluster.hosts.add()
