@@ -204,6 +204,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads", "a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared"]
 GPU_SYSTEMS: tuple[SystemName, ...] = ("a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared")
 """Those that keep every agent's model on a CUDA device."""
+CompressName = Literal["auto", "none", "lz4", "delta-lz4"]
 TuneName = Literal["off", "on", "paper"]
 
 
@@ -245,6 +246,9 @@ class EngineConfig:
     updates take turns. It needs a limit in --steps, and can be slower."""
     account: bool = True
     """Measure how long each part of a step and of an update takes (mean, p50, p95, p99)."""
+    compress: CompressName = "auto"
+    """Compress the frames of agents on other machines with lz4: as they are, or what changed in them (delta-lz4). auto:
+    delta-lz4 where the link is slower than the compression, which each host measures when it joins."""
     restarts: int = 10
     """Failures of agent processes within ten minutes after which the run stops."""
     step_timeout: float = 60.0

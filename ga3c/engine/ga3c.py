@@ -101,7 +101,7 @@ class Ga3c:
             "traced": config.run.profile > 0, "account": engine.account,
         }  # fmt: skip
         if gateway is not None:
-            return ClusterPool(spec, config.env, gateway, workers=0, **settings)
+            return ClusterPool(spec, config.env, gateway, workers=0, compress=engine.compress, **settings)
         return AgentPool(spec, config.env, workers=workers_for(engine, self._where), **settings)
 
     def _spare_blocks(self) -> int:

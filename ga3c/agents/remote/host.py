@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from ga3c import envs, machine
-from ga3c.agents.remote import handshake, protocol
+from ga3c.agents.remote import handshake, protocol, squeezing
 from ga3c.agents.remote.hosted import HostedPool
 from ga3c.agents.remote.parcels import Sender
 from ga3c.agents.remote.protocol import (
     OF_WORKER,
+    PROBE_BYTES,
     STATUS,
     STATUS_SECONDS,
-    Assignment,
     Header,
     Kind,
     ProtocolError,
@@ -36,6 +36,7 @@ from ga3c.agents.remote.protocol import (
 from ga3c.agents.remote.wire import Closed, Wire, check_length
 from ga3c.agents.tasks import Task
 from ga3c.agents.worker import die_with_parent
+from ga3c.config import CompressName
 from ga3c.envs import own
 from ga3c.errors import Ga3cError, UserError
 
@@ -135,20 +136,24 @@ class Host:
         )
         with tempfile.TemporaryDirectory(prefix="ga3c-host-") as folder:
             pool = HostedPool(spec, assignment, Path(folder))
+            frame_bytes = pool.slots.frames[:1].nbytes
+            compress = squeezing.choose(assignment.compress, frame_bytes, lambda: _measure(wire))
+            if compress != "none" and not squeezing.has_lz4():
+                raise UserError(f"--compress {compress} needs the package lz4 on every machine.")
             wire.set_patience(protocol.SILENCE_SECONDS)
-            wire.send(control("ready"))
-            Relay(wire, pool, assignment).run()
+            wire.send(control("ready", compress=compress))
+            Relay(wire, pool, assignment.plan.workers, compress).run()
 
 
 class Relay:
     """Between the slots of a host and its wire: one thread sends what groups left, one looks after the processes, and
     the main thread receives. The main thread starts the processes, which die with the thread that started them."""
 
-    def __init__(self, wire: Wire, pool: HostedPool, assignment: Assignment) -> None:
+    def __init__(self, wire: Wire, pool: HostedPool, workers: int, compress: CompressName) -> None:
         self._wire = wire
         self._pool = pool
-        self._sender = Sender(wire, pool.slots, pool.groups)
-        self._workers, self._num_groups = assignment.plan.workers, len(pool.groups)
+        self._sender = Sender(wire, pool.slots, pool.groups, compress)
+        self._workers, self._num_groups = workers, len(pool.groups)
         self._parent = os.getppid()
         self._round_trip_ns = 0
         self._asked: set[int] = set()
@@ -260,6 +265,17 @@ class Relay:
         status = STATUS.pack(time.monotonic_ns(), self._round_trip_ns)
         header = Header(Kind.STATUS, 0, 0, 0, 0, len(status) + totals.nbytes)
         self._wire.send([header.packed(), status, totals])
+
+
+def _measure(wire: Wire) -> float:
+    """Bytes per second that the link takes. The first probe opens TCP's window."""
+    body, seconds = bytes(PROBE_BYTES), 0.0
+    for _ in range(protocol.MOST_PROBES):
+        begin = time.monotonic()
+        wire.send([Header(Kind.PROBE, 0, 0, 0, 0, len(body)).packed(), body])
+        check_length(wire.receive_header(), 0, "an echo")
+        seconds = time.monotonic() - begin
+    return PROBE_BYTES / seconds
 
 
 def _receive_control(wire: Wire, header: Header) -> dict[str, Any]:

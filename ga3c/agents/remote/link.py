@@ -17,7 +17,9 @@ from ga3c.agents.remote.outbox import Outbox
 from ga3c.agents.remote.parcels import Receiver, Share
 from ga3c.agents.remote.protocol import (
     MOST_CONTROL,
+    MOST_PROBES,
     OF_WORKER,
+    PROBE_BYTES,
     STATUS,
     Assignment,
     Header,
@@ -202,7 +204,15 @@ class Link(threading.Thread):
         values = protocol.as_dict(assignment)
         self.wire.send(control("assignment", assignment=values))
         self.wire.set_patience(_PREPARING_SECONDS)
-        answer = self._receive_control(self.wire.receive_header())
+        header = self.wire.receive_header()
+        for _ in range(MOST_PROBES):
+            if header.kind != Kind.PROBE:
+                break
+            check_length(header, PROBE_BYTES, "a probe")
+            self.wire.receive(header.length)
+            self.wire.send([Header(Kind.ECHO, 0, 0, 0, 0, 0).packed()])
+            header = self.wire.receive_header()
+        answer = self._receive_control(header)
         if answer["about"] != "ready":
             raise Refused(text(answer, "reason") if answer["about"] == "refused" else "it cannot play")
         self.wire.set_patience(protocol.SILENCE_SECONDS)

@@ -14,11 +14,14 @@ import numpy as np
 from ga3c.agents.flags import EPISODE, FINAL, FIRST, TERMINAL
 from ga3c.agents.prediction_queue import Request
 from ga3c.agents.remote.protocol import ANSWERED, Header, Kind, ProtocolError
+from ga3c.agents.remote.squeezing import DELTA, LZ4, Squeezer, most_bytes, unsqueeze
 from ga3c.agents.remote.wire import Buffer, Wire, check_length
 from ga3c.agents.slots import Group, SlotPlan, Slots
+from ga3c.config import CompressName
 
 _PLAIN, _WITH_SCORES = 0, 1
-"""Encodings of frames: scores and lengths of episodes follow only where one has ended."""
+"""Encodings of frames, as bits: scores and lengths of episodes follow only where one has ended. More are in
+`squeezing.py`."""
 _FLAGS = FIRST | TERMINAL | FINAL | EPISODE
 
 
@@ -58,10 +61,14 @@ def divide(groups: Sequence[Group], workers: Sequence[int]) -> list[Share]:
 class Sender:
     """The host's side: sends what groups left, and receives their actions."""
 
-    def __init__(self, wire: Wire, slots: Slots, groups: Sequence[Group]) -> None:
+    def __init__(self, wire: Wire, slots: Slots, groups: Sequence[Group], compress: CompressName = "none") -> None:
         self._wire = wire
         self._slots = slots
         self._groups = groups
+        self._squeezer: Squeezer | None = None
+        if compress != "none":
+            agents, frame_bytes = len(slots.frames), slots.frames[:1].nbytes
+            self._squeezer = Squeezer(frame_bytes, agents, delta=compress == "delta-lz4")
 
     def send(self, requests: Sequence[Request]) -> None:
         """Sends the parcels of groups that ask, in one system call where the kernel has room."""
@@ -75,9 +82,13 @@ class Sender:
         count = int(slots.asking[group.number])
         stop = group.start + count
         scored = bool((slots.flags[group.start : stop] & EPISODE).any())
-        parts = _parts(slots, group.start, stop, scored)
-        length = sum(part.nbytes for part in parts)
         encoding = _WITH_SCORES if scored else _PLAIN
+        frames: Buffer = slots.frames[group.start : stop]
+        if self._squeezer is not None:
+            squeezed, frames = self._squeezer.squeeze(group, request.incarnation, frames)
+            encoding |= squeezed
+        parts = [frames, *_rest(slots, group.start, stop, scored)]
+        length = sum(memoryview(part).nbytes for part in parts)
         header = Header(Kind.FRAMES, encoding, count, group.number, request.incarnation, length)
         return [header.packed(), *parts]
 
@@ -126,21 +137,36 @@ class Receiver:
         group = self._groups[header.group]
         if not 1 <= header.members <= group.size:
             raise ProtocolError(f"frames of {header.members} agents of a group of {group.size}")
-        if header.encoding not in (_PLAIN, _WITH_SCORES):
+        if header.encoding & ~_WITH_SCORES not in (_PLAIN, LZ4, LZ4 | DELTA):
             raise ProtocolError(f"frames of an unknown encoding {header.encoding}")
         stop = group.start + header.members
-        parts = _parts(self._slots, group.start, stop, header.encoding == _WITH_SCORES)
-        check_length(header, sum(part.nbytes for part in parts), "frames")
+        frames = self._slots.frames[group.start : stop]
+        rest = _rest(self._slots, group.start, stop, bool(header.encoding & _WITH_SCORES))
+        packed = self._packed_bytes(header, frames.nbytes, sum(part.nbytes for part in rest))
         if header.incarnation != self._living[group.worker - self._first_worker]:
             self._wire.receive(header.length)  # of a process that has ended
             return None
         if self._asking[header.group]:
             raise ProtocolError(f"frames of group {header.group}, which waits for its actions")
-        self._wire.receive_into(parts)
+        if packed:
+            unsqueeze(header.encoding, self._wire.receive(packed), frames)
+            self._wire.receive_into(rest)
+        else:
+            self._wire.receive_into([frames, *rest])
         self._check(group.start, stop)
         self._asking[header.group] = True
         self._note(group, header.members)
         return Request(group, header.incarnation)
+
+    def _packed_bytes(self, header: Header, frames: int, rest: int) -> int:
+        """How many bytes compressed frames have; 0 for frames as they are."""
+        if not header.encoding & LZ4:
+            check_length(header, frames + rest, "frames")
+            return 0
+        packed = header.length - rest
+        if not 0 < packed <= most_bytes(frames):
+            raise ProtocolError(f"frames have {header.length} bytes, which is out of bounds")
+        return packed
 
     def _check(self, start: int, stop: int) -> None:
         """What agents check, a host that runs amok may not: one reward that is not finite ruins the weights."""
@@ -171,9 +197,9 @@ class Receiver:
         return [b"".join((header.packed(), *table, *rows))]
 
 
-def _parts(slots: Slots, start: int, stop: int, scored: bool) -> list[Any]:
-    """The slots that a parcel fills, in its order."""
-    parts = [slots.frames[start:stop], slots.rewards[start:stop], slots.flags[start:stop]]
+def _rest(slots: Slots, start: int, stop: int, scored: bool) -> list[Any]:
+    """The slots that a parcel fills after its frames, in its order."""
+    parts: list[Any] = [slots.rewards[start:stop], slots.flags[start:stop]]
     if slots.masks is not None:
         parts.append(slots.masks[start:stop])
     if scored:

@@ -14,7 +14,7 @@ from ga3c.agents.remote.link import LOST, HostFacts, Link, RemoteAgents
 from ga3c.agents.remote.parcels import Share, divide
 from ga3c.agents.remote.protocol import Assignment
 from ga3c.agents.supervision import Life
-from ga3c.config import EnvConfig
+from ga3c.config import CompressName, EnvConfig
 from ga3c.envs import own, wrapping
 from ga3c.envs.spec import EnvSpec
 from ga3c.metrics.events import Event
@@ -28,11 +28,20 @@ class ClusterPool(AgentPool):
     they begin their next life as soon as a host is there for them."""
 
     def __init__(
-        self, spec: EnvSpec, env: EnvConfig, gateway: Gateway, *, workers: int, seed: int, **settings: Any
+        self,
+        spec: EnvSpec,
+        env: EnvConfig,
+        gateway: Gateway,
+        *,
+        workers: int,
+        seed: int,
+        compress: CompressName = "none",
+        **settings: Any,
     ) -> None:
         """`workers` processes are on this machine. The other arguments are those of `AgentPool`."""
         self._gateway = gateway
         self._local = workers
+        self._compress = compress
         super().__init__(spec, env, workers=workers + sum(gateway.workers), seed=seed, **settings)
         self._shares = divide(self.groups, gateway.workers)
         self._share_of = {
@@ -69,7 +78,7 @@ class ClusterPool(AgentPool):
         return Assignment(
             env_id=spec.id, env_args=spec.args, env_pickle=own.pickled(spec.id, *wrapping.factory_ids(env.wrap)),
             env=env, raw_screens=spec.raw_screens, plan=share.plan(self._plan), first_agent=share.first_agent,
-            seed=self._seed,
+            seed=self._seed, compress=self._compress,
         )  # fmt: skip
 
     # -- actions ------------------------------------------------------------------------------------------------------

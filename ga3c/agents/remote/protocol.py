@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ga3c.agents.slots import SlotPlan
 from ga3c.agents.tasks import restored
-from ga3c.config import EnvConfig
+from ga3c.config import CompressName, EnvConfig
 from ga3c.errors import Ga3cError
 
 VERSION = 1
@@ -25,6 +25,7 @@ STATUS_SECONDS = 1.0
 """Seconds between reports of a host, each of which the server echoes: so neither is silent for long."""
 MOST_CONTROL = 1 << 20
 """Bytes of the longest JSON body. An environment that is sent may need them."""
+PROBE_BYTES, MOST_PROBES = 1 << 20, 2
 MOST_WORDS = 1 << 15
 """Characters of a log or a stack that a host sends."""
 
@@ -46,7 +47,8 @@ class Kind(IntEnum):
     FRAMES = 2  # host to server: what the agents of a group left in their slots
     ACTIONS = 3  # server to host: the actions of groups
     STATUS = 4  # host to server: the totals of its processes
-    ECHO = 5  # server to host: the answer to a status
+    ECHO = 5  # server to host: the answer to a status, or to a probe
+    PROBE = 6  # host to server: bytes that tell how fast the link is
 
 
 class Header(NamedTuple):
@@ -86,6 +88,8 @@ class Assignment:
     first_agent: int
     """The number of its first agent among all, by which its environments are seeded."""
     seed: int
+    compress: CompressName
+    """How frames are to be compressed; the host measures what `auto` means."""
 
 
 def as_dict(assignment: Assignment) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ga3c.agents.remote.gateway import Gateway
 from ga3c.agents.remote.outbox import Outbox
 from ga3c.agents.remote.pool import ClusterPool
 from ga3c.agents.remote.protocol import HEADER, STATUS, Header, Kind, control
+from ga3c.agents.remote.squeezing import has_lz4
 from ga3c.agents.remote.wire import Closed, Wire
 from ga3c.config import EnvConfig
 from ga3c.errors import RunFailed
@@ -109,7 +110,10 @@ def test_parcels_reach_the_slots_and_actions_the_host(talk: Talk) -> None:
         (b"\xff" * 64, "unknown kind 255"),
         (HEADER.pack(Kind.FRAMES, 0, 1, 9, 0, 13), "group 9 of 4"),
         (HEADER.pack(Kind.FRAMES, 0, 2, 0, 0, 26), "2 agents of a group of 1"),
-        (HEADER.pack(Kind.FRAMES, 7, 1, 0, 0, 13), "encoding 7"),
+        (HEADER.pack(Kind.FRAMES, 4, 1, 0, 0, 13), "encoding 4"),
+        (HEADER.pack(Kind.FRAMES, 2, 1, 0, 0, 5), "out of bounds"),
+        (HEADER.pack(Kind.FRAMES, 3, 1, 0, 0, 1 << 31), "out of bounds"),
+        (HEADER.pack(Kind.FRAMES, 6, 1, 0, 0, 12) + bytes(12), "lz4" if not has_lz4() else "cannot be decompressed"),
         (HEADER.pack(Kind.FRAMES, 0, 1, 0, 0, 1 << 31), "bytes instead of 13"),
         (frames() + frames(), "waits for its actions"),
         (frames(reward=math.nan), "not finite"),
