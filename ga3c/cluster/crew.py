@@ -102,7 +102,7 @@ class RayCrew:
         if problem := first.get("problem"):
             self._process.kill()
             self._process.wait()
-            raise UserError(f"The Ray cluster cannot be used: {problem}.")
+            raise UserError(f"The Ray cluster cannot be used: {problem.rstrip('.')}.")
         return first
 
     def _read(self) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 def to_send(names: Sequence[str]) -> list[str]:
     """The files and folders of the modules that MODULE:NAME begin with, except for those of installed packages."""
-    roots = sorted({name.partition(":")[0].partition(".")[0] for name in names if ":" in name})
+    roots = sorted({name.partition(":")[0].partition(".")[0] for name in names if ":" in name} - {"ga3c"})
     found = [path for root in roots if (path := _path_of(root)) is not None]
-    return [str(path) for path in found if not _is_installed(path)]
+    return [str(path) for path in found if path.exists() and not _is_installed(path)]
 
 
 def _path_of(module: str) -> Path | None:
@@ -28,4 +28,4 @@ def _path_of(module: str) -> Path | None:
 def _is_installed(path: Path) -> bool:
     paths = sysconfig.get_paths()
     folders = [paths["stdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()]
-    return any(path.is_relative_to(Path(folder).resolve()) for folder in folders) or path.suffix != ".py" != path.name
+    return any(path.is_relative_to(Path(folder).resolve()) for folder in folders)

@@ -347,10 +347,10 @@ class Config:
         corrected = learn.explore_after == 0 or learn.correction in ("clipped-is", "vtrace")
         wanted = "0 without --correction vtrace or clipped-is, which correct for exploration"
         require(corrected, "explore_after", learn.explore_after, wanted)
-        if self.engine.deterministic:
-            self._check_deterministic()
         if self.engine.cluster:
             self._check_cluster()
+        if self.engine.deterministic:
+            self._check_deterministic()
         if self.engine.system != "ga3c":
             self._check_a3c()
         self._check_room()

@@ -32,7 +32,7 @@ from ga3c.engine.trainer import Trainer, batches_per_launch
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.envs.seeding import continued_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
-from ga3c.errors import RunFailed
+from ga3c.errors import RunFailed, UserError
 from ga3c.learn.schedules import Rates
 from ga3c.machine.cores import CoreMeter
 from ga3c.machine.nvml import GpuMeter
@@ -100,6 +100,8 @@ class Ga3c:
             "agents": engine.room, "max_agents": engine.prediction_batch, "seed": self._seed, "log_folder": logs,
             "traced": config.run.profile > 0, "account": engine.account,
         }  # fmt: skip
+        if gateway is None and engine.cluster:
+            raise UserError("--cluster must be left out: the agents of this command play on this machine.")
         if gateway is not None:
             return ClusterPool(spec, config.env, gateway, workers=0, compress=engine.compress, **settings)
         return AgentPool(spec, config.env, workers=workers_for(engine, self._where), **settings)
