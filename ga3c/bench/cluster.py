@@ -1,9 +1,10 @@
 """Agents on hosts: how many frames get through the sockets, and how speed grows with the number of hosts.
 
-All hosts are processes of this machine, without Ray, which takes no part in the steps. To measure a link with a longer
-round trip, run this command in a network namespace whose loopback is delayed (`docs/cluster.md`)."""
+All hosts are processes of this machine, without Ray, which takes no part in the steps. A longer round trip is made by a
+process between hosts and server that holds bytes back."""
 
 import dataclasses
+import functools
 import tempfile
 import threading
 import time
@@ -18,7 +19,8 @@ from rich.console import Console
 from ga3c import envs, files, machine
 from ga3c.agents.remote.gateway import Gateway
 from ga3c.agents.remote.pool import ClusterPool
-from ga3c.bench import arguments, cluster_envs, live, output, record, report, usage
+from ga3c.bench import arguments, cells, cluster_envs, live, output, record, report, usage
+from ga3c.bench.delayed_link import DelayedLink
 from ga3c.bench.live import LiveRun
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.usage import Usage
@@ -46,7 +48,11 @@ class ClusterArguments:
     senders: int = 2
     """Hosts with canned frames, of one process each."""
     agents: int = 32
-    """Agents of each host with canned frames. Each host with sleeping agents has 2."""
+    """Agents of each host with canned frames."""
+    sleepers: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (2,)
+    """Numbers of sleeping agents of each host. They sleep one after the other, in two groups."""
+    round_trips: Annotated[tuple[float, ...], tyro.conf.arg(metavar="MS [MS ...]")] = (0.0,)
+    """Milliseconds to add to each round trip of hosts with sleeping agents."""
     seconds: float = 10.0
     """Seconds to measure each."""
     repeats: int = 1
@@ -58,9 +64,13 @@ class ClusterArguments:
 
     def __post_init__(self) -> None:
         arguments.check_positive(self, "seconds", "senders", "agents", "repeats")
-        arguments.check_given(self, "hosts")
+        arguments.check_given(self, "hosts", "sleepers", "round_trips")
         for hosts in self.hosts:
             arguments.check_range("--hosts", hosts, 1, 64)
+        for sleepers in self.sleepers:
+            arguments.check_range("--sleepers", sleepers, 1, 1024)
+        for milliseconds in self.round_trips:
+            arguments.check_range("--round-trips", milliseconds, 0, 1000)
 
 
 @dataclass(frozen=True)
@@ -76,12 +86,34 @@ class Point:
     received_per_step: float
     sent_per_step: float
     """Bytes on the sockets for one step of one agent, as the server counts them."""
+    added_ms: float
+    """What was added to each round trip."""
     round_trip_ms: float
-    """Mean of the hosts."""
+    """As the hosts measure it: their mean."""
     server_cores: float
     """Cores in use by the server's process."""
     host_cores: float
     """Cores in use by the hosts and their agent processes."""
+
+
+class DistantCrew(LocalCrew):
+    """Hosts that reach the server by a longer way."""
+
+    def __init__(self, hosts: int, milliseconds: float) -> None:
+        super().__init__([1] * hosts)
+        self.milliseconds = milliseconds
+        self._link: DelayedLink | None = None
+
+    def start(self, address: str, port: int, secret: str) -> None:
+        if self.milliseconds:
+            self._link = DelayedLink(port, self.milliseconds / 1000.0)
+            port = self._link.port
+        super().start(address, port, secret)
+
+    def close(self, patience: float) -> None:
+        super().close(patience)
+        if self._link is not None:
+            self._link.close()
 
 
 class Echo(threading.Thread):
@@ -107,7 +139,12 @@ def main(words: Sequence[str]) -> None:
     plans: list[tuple[str, Callable[[], Point]]] = [
         ("hand-over", lambda: hand_over(args.senders, args.agents, args.seconds))
     ]
-    plans += [(f"{hosts} hosts", lambda hosts=hosts: scaling(hosts, args.seconds)) for hosts in args.hosts]  # type: ignore[misc]
+    plans += [
+        (f"{hosts} hosts x {sleepers}, {added:g} ms", functools.partial(scaling, hosts, sleepers, added, args.seconds))
+        for hosts in args.hosts
+        for sleepers in args.sleepers
+        for added in args.round_trips
+    ]
     with PhaseBar([args.seconds + 2 * _STARTING] * len(plans) * args.repeats) as bar:
         for _ in range(args.repeats):
             for name, measure in plans:
@@ -119,7 +156,7 @@ def main(words: Sequence[str]) -> None:
 
 def hand_over(hosts: int, agents: int, seconds: float) -> Point:
     """Frames per second from the agents' processes into the server's slots."""
-    crew = LocalCrew([1] * hosts)
+    crew = DistantCrew(hosts, 0.0)
     gateway = Gateway("127.0.0.1", [1] * hosts, crew)
     env = EnvConfig()
     spec = envs.describe(cluster_envs.CANNED, env, raw_screens=False)
@@ -144,11 +181,11 @@ def hand_over(hosts: int, agents: int, seconds: float) -> Point:
             pool.stop(5.0)
 
 
-def scaling(hosts: int, seconds: float) -> Point:
+def scaling(hosts: int, sleepers: int, added_ms: float, seconds: float) -> Point:
     """Steps per second of a run whose agents sleep in each step."""
-    crew = LocalCrew([1] * hosts)
+    crew = DistantCrew(hosts, added_ms)
     gateway = Gateway("127.0.0.1", [1] * hosts, crew)
-    config = _sleepers(2 * hosts)
+    config = _sleepers(sleepers * hosts)
     spec = envs.describe(config.env_id, config.env, raw_screens=False)
     with tempfile.TemporaryDirectory() as folder:
         system = Ga3c(config, spec, Path(folder), gateway=gateway)
@@ -169,7 +206,7 @@ def _sleepers(agents: int) -> Config:
 
 
 def _measure(
-    part: str, pool: ClusterPool, crew: LocalCrew, steps: Callable[[], int], let_pass: Callable[[], object]
+    part: str, pool: ClusterPool, crew: DistantCrew, steps: Callable[[], int], let_pass: Callable[[], object]
 ) -> Point:
     def now() -> tuple[Usage, int, int, int]:
         sent, received = sum(host.sent for host in pool.hosts), sum(host.received for host in pool.hosts)
@@ -187,6 +224,7 @@ def _measure(
         pps=made / (after.at - before.at),
         received_per_step=received / made,
         sent_per_step=sent / made,
+        added_ms=crew.milliseconds,
         round_trip_ms=1000.0 * sum(trips) / len(trips),
         server_cores=used.rest,
         host_cores=used.agents,
@@ -194,31 +232,63 @@ def _measure(
 
 
 def as_dict(points: Sequence[Point], args: ClusterArguments) -> dict[str, Any]:
-    least, most = min(args.hosts), max(args.hosts)
-    few, many = (_mean(points, hosts) for hosts in (least, most))
     return {
         "points": [dataclasses.asdict(point) for point in points],
-        "efficiency": many / few * least / most,
+        "efficiency": _efficiency(points),
+        "kept": _kept(points),
         "seconds": args.seconds,
         "machine": machine.describe(),
         "date": record.date(),
     }
 
 
-def _mean(points: Sequence[Point], hosts: int) -> float:
-    found = [point.pps for point in points if point.part == "scaling" and point.hosts == hosts]
-    return sum(found) / len(found)
+def _efficiency(points: Sequence[Point]) -> float:
+    """What each of the most hosts reaches, as a share of what each of the fewest does."""
+    least, most = (pick(point.hosts for point in points if point.part == "scaling") for pick in (min, max))
+    few, many = (_pps(points, hosts=hosts) for hosts in (least, most))
+    return many / few * least / most
+
+
+def _kept(points: Sequence[Point]) -> list[dict[str, float]]:
+    """By hosts, agents and round trip: the share of the speed at the shortest round trip."""
+    keys = dict.fromkeys((one.hosts, one.agents, one.added_ms) for one in points if one.part == "scaling")
+    shortest = min(added for _, _, added in keys)
+    return [
+        {
+            "hosts": hosts, "agents": agents, "added_ms": added,
+            "share": _pps(points, hosts=hosts, agents=agents, added_ms=added)
+            / _pps(points, hosts=hosts, agents=agents, added_ms=shortest),
+        }
+        for hosts, agents, added in keys
+        if added > shortest
+    ]  # fmt: skip
+
+
+def _pps(points: Sequence[Point], **wanted: float) -> float:
+    """The mean speed of sleeping agents over all repeats with these figures."""
+    return cells.mean(
+        [
+            one.pps
+            for one in points
+            if one.part == "scaling" and all(getattr(one, name) == value for name, value in wanted.items())
+        ]
+    )
 
 
 def show(result: report.Result, console: Console) -> None:
     report.head(console, "Agents on hosts", result["machine"])
-    table = report.table("", "hosts", "agents", "steps/s", "bytes in", "bytes out", "round trip", "cores")
+    table = report.table("", "hosts", "agents", "steps/s", "in", "out", "round trip", "cores")
     for point in result["points"]:
         table.add_row(
             point["part"], f"{point['hosts']}", f"{point['agents']}", number(point["pps"]),
             number(point["received_per_step"]), number(point["sent_per_step"]), f"{point['round_trip_ms']:.2f} ms",
-            f"{point['server_cores']:.2f} + {point['host_cores']:.2f}",
+            f"{point['server_cores'] + point['host_cores']:.2f}",
         )  # fmt: skip
     console.print(table)
-    console.print("Bytes are those of one step of one agent; cores are those of the server and of the hosts.")
-    console.print(f"The most hosts reach {result['efficiency']:.0%} of what the fewest do, each.")
+    console.print("In and out: bytes at the server for one step of one agent. Cores: those of server and hosts.")
+    console.print(f"Each of the most hosts reaches {result['efficiency']:.0%} of what each of the fewest does.")
+    for kept in result["kept"]:
+        console.print(
+            f"{kept['agents']} agents on {kept['hosts']} hosts keep {kept['share']:.0%} of their speed with "
+            f"{kept['added_ms']:g} ms more."
+        )
