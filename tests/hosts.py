@@ -24,7 +24,8 @@ class Hosts:
         self._port = port or gateway.port
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def add(self, **changes: Any) -> subprocess.Popen[bytes]:
+    def add(self, *, path: str = os.pathsep.join(sys.path), **changes: Any) -> subprocess.Popen[bytes]:
+        """`path` is where it finds modules."""
         values = {
             "address": "127.0.0.1", "port": self._port, "secret": self._gateway.secret,
             "name": f"host-{len(self.processes)}", "cores": 2,
@@ -32,7 +33,7 @@ class Hosts:
         task = HostTask(**{**values, **changes})
         process = subprocess.Popen(
             [sys.executable, "-m", task.MODULE], stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=os.environ | {"PYTHONPATH": path},
         )  # fmt: skip
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):

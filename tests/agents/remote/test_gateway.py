@@ -3,6 +3,8 @@
 import os
 import select
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,65 @@ def test_a_process_of_a_host_that_fails_is_restarted_when_the_server_says_so(
     assert [request.incarnation for request in mine] == [1, 1]
     cluster.answer(requests)
     cluster.take(4)
+
+
+@pytest.mark.slow
+def test_a_host_without_the_environment_is_told_of_and_ends(
+    make_cluster: Callable[..., Cluster], wait_until: WaitUntil
+) -> None:
+    cluster = make_cluster(hosts=(1,))
+    host = cluster.hosts.add(path=str(Path(__file__).parents[3]))
+    assert host.wait(60) == 1
+    wait_until(lambda: "refused" in cluster.states())
+    assert "Host host-0 (127.0.0.1) was refused" in cluster.events[-1].text
+    assert "toys" in cluster.events[-1].text
+    cluster.hosts.add()
+    cluster.take(2)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_on_a_host_is_killed_and_says_where(
+    make_cluster: Callable[..., Cluster], wait_until: WaitUntil
+) -> None:
+    cluster = make_cluster("toys:Sleeper-v0", agents=1, hosts=(1,))
+    cluster.hosts.add()
+    cluster.answer(cluster.take(1))
+    failures: list[Any] = []
+    wait_until(lambda: cluster.pool.end_hung(0.5) or failures.extend(cluster.look()) or failures)
+    assert failures[0].reason == "hung"
+    assert "toys.py" in failures[0].hang.stack
+
+
+@pytest.mark.slow
+def test_hosts_end_with_a_server_that_was_killed(wait_until: WaitUntil, tmp_path: Path) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    processes = [int(word) for word in owner.stdout.readline().split()]
+    assert len(processes) >= 2
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    wait_until(lambda: not any(map(is_alive, processes)))
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from ga3c import envs
+from ga3c.agents.remote.gateway import Gateway
+from ga3c.agents.remote.pool import ClusterPool
+from ga3c.cluster.local import LocalCrew
+from ga3c.config import EnvConfig
+
+crew, config = LocalCrew([1]), EnvConfig()
+spec = envs.describe("CartPole-v1", config, raw_screens=False)
+gateway = Gateway("127.0.0.1", [1], crew)
+pool = ClusterPool(spec, config, gateway, agents=2, workers=0, max_agents=2, seed=0, log_folder=Path(sys.argv[1]))
+pool.start()
+while pool.slots.asked.sum() < 2:
+    pool.find_failed()
+    time.sleep(0.05)
+print(*crew.pids(), flush=True)
+sys.stdin.read()
+time.sleep(60)
+"""
