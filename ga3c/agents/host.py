@@ -1,4 +1,5 @@
-"""The agent host: all that the engine knows of its agents. Processes on this machine (`AgentPool`) are one host."""
+"""The agent host: all that the engine knows of its agents. Processes on this machine (`AgentPool`)
+are one host; those of several machines (`ClusterPool`) another."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -8,6 +9,7 @@ from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import Failure, Hang
 from ga3c.agents.slots import Group, Slots
 from ga3c.envs.spec import EnvSpec
+from ga3c.metrics.events import Event
 
 
 class Supervised(Protocol):
@@ -29,6 +31,9 @@ class Supervised(Protocol):
     def end_hung(self, seconds: float) -> list[Hang]:
         """Kills those that have owed a step for this long, which `find_failed` then reports; returns those that cannot
         be killed."""
+
+    def take_events(self) -> list[Event]:
+        """What has happened to machines that agents play on since the last call, for people."""
 
     def cut_logs(self) -> list[int]:
         """Keeps logs within bounds, and returns the numbers of the processes whose logs had grown too long."""

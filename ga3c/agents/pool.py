@@ -5,13 +5,14 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from ga3c.agents.gallery import GalleryMemory, GalleryPlan, choose
 from ga3c.agents.logs import log_path
 from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import ChildProcess
 from ga3c.agents.slots import SharedMemory, SlotPlan, Slots, arrange, halves
-from ga3c.agents.supervision import Life, Supervisor
+from ga3c.agents.supervision import Child, Life, Supervisor
 from ga3c.agents.worker import AgentTask
 from ga3c.config import EnvConfig, GalleryName
 from ga3c.envs import own, wrapping
@@ -20,15 +21,32 @@ from ga3c.metrics.account import quick
 from ga3c.metrics.trace import MOST_SPANS
 
 
+class AgentChild(Child, Protocol):
+    """A process of agents, here or elsewhere."""
+
+    def wake(self, group: int) -> None:
+        """Tells it that the actions of one of its groups are in their slots."""
+
+    def release(self) -> None:
+        """It is woken no more, and ends."""
+
+
 class AgentProcess(ChildProcess):
-    """A process of agents, and the pipe that wakes it."""
+    """A process of agents on this machine, and the pipe that wakes it."""
 
     def __init__(self, task: AgentTask, log: Path, mark: str, reply_fd: int) -> None:
         super().__init__(task, log, mark)
-        self.reply_fd = reply_fd
+        self._reply_fd = reply_fd
+
+    def wake(self, group: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it died, which `find_failed` will report
+            os.write(self._reply_fd, bytes((group,)))
+
+    def release(self) -> None:
+        os.close(self._reply_fd)
 
 
-class AgentPool(Supervisor[AgentProcess]):
+class AgentPool(Supervisor[AgentChild]):
     """All agent processes, the memory they share with the predictors, and the prediction queue that they fill."""
 
     def __init__(
@@ -46,11 +64,12 @@ class AgentPool(Supervisor[AgentProcess]):
         episodes: int = 0,
         gallery: bool = False,
         renders: GalleryName = "off",
+        first_agent: int = 0,
     ) -> None:
         """`max_agents` limits one prediction. With `traced`, processes record spans; with `account`, they measure how
         long their steps and waits take. With `episodes`, agents play an evaluation of so many (`Performer`). With a
         `gallery`, some agents draw while somebody looks; `renders` says which environments are made to render for
-        that."""
+        that. `first_agent` is the number of the first among the agents of all machines."""
         super().__init__(log_folder)
         self.spec = spec
         self.groups = arrange(agents, workers)
@@ -58,6 +77,7 @@ class AgentPool(Supervisor[AgentProcess]):
         self._env = env
         self._seed = seed
         self._episodes = episodes
+        self._first_agent = first_agent
         largest = max(group.size for group in self.groups)
         self.max_agents = max(largest, min(max_agents, agents))
         self._account = account
@@ -118,12 +138,15 @@ class AgentPool(Supervisor[AgentProcess]):
                 if life.failed or life.incarnation != request.incarnation:
                     continue
                 self._answered_ns[request.group.number] = time.monotonic_ns()
-                with contextlib.suppress(BrokenPipeError):  # it died, which `find_failed` will report
-                    os.write(life.child.reply_fd, bytes((self._reply_of[request.group.number],)))
+                life.child.wake(self._reply_of[request.group.number])
 
     def stop(self, patience: float) -> None:
         """Ends every process: first by closing its reply pipe, and after `patience` seconds by force."""
         self._end_children(patience)
+        self._free()
+
+    def _free(self) -> None:
+        """Frees what the processes shared."""
         self._memory.close()
         if self.gallery is not None:
             self.gallery.close()
@@ -131,9 +154,9 @@ class AgentPool(Supervisor[AgentProcess]):
 
     # -- supervision --------------------------------------------------------------------------------------------------
 
-    def _clean_up(self, number: int, life: Life[AgentProcess]) -> None:
+    def _clean_up(self, number: int, life: Life[AgentChild]) -> None:
         """Requests of the failed life that are still in the queue are dropped from now on."""
-        os.close(life.child.reply_fd)
+        life.child.release()
         self.queue.disown(self._of_worker[number], life.incarnation + 1)
 
     def _may_restart(self, number: int) -> bool:
@@ -155,20 +178,23 @@ class AgentPool(Supervisor[AgentProcess]):
     def _ask_to_end(self) -> None:
         for life in self._lives:
             if not life.failed:
-                os.close(life.child.reply_fd)
+                life.child.release()
 
-    def _spawn(self, number: int, incarnation: int) -> AgentProcess:
-        # The time until its first request counts as if it had just been answered.
+    def _expect(self, number: int) -> None:
+        """A process is about to start. The time until its first request counts as if it had just been answered."""
         for group in self._of_worker[number]:
             self._answered_ns[group.number] = time.monotonic_ns()
             self._asked_before[group.number] = int(self.slots.asked[group.number])
+
+    def _spawn(self, number: int, incarnation: int) -> AgentChild:
+        self._expect(number)
         child_fd, reply_fd = os.pipe()
         task = AgentTask(
             env_id=self.spec.id, env_args=self.spec.args, env=self._env,
             env_pickle=own.pickled(self.spec.id, *wrapping.factory_ids(self._env.wrap)),
             raw_screens=self.spec.raw_screens, masked=self.spec.action.masked, slots=self._plan,
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
-            episodes=self._episodes, account=self._account, memory_fd=self._memory.fd,
+            first_agent=self._first_agent, episodes=self._episodes, account=self._account, memory_fd=self._memory.fd,
             request_fd=self.queue.write_fd, reply_fd=child_fd,
             gallery_fd=-1 if self.gallery is None else self.gallery.fd, renders=self._renders,
         )  # fmt: skip

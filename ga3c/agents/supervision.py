@@ -12,6 +12,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from ga3c import machine
 from ga3c.agents.guardian import Guardian
 from ga3c.agents.processes import Failure, Hang
+from ga3c.metrics.events import Event
 
 _LONGEST_LOOK = 1.0
 """Seconds between two looks that count as silence, at most: if this process stood still, so did its children."""
@@ -128,7 +129,10 @@ class Supervisor(ABC, Generic[C]):
         self._log_folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             for number in range(count):
-                self._lives.append(Life(self._spawn(number, 0), 0))
+                self._lives.append(self._first_life(number))
+
+    def _first_life(self, number: int) -> Life[C]:
+        return Life(self._spawn(number, 0), 0)
 
     def find_failed(self) -> list[Failure]:
         """Children that have ended since the last call although nothing asked them to."""
@@ -208,6 +212,10 @@ class Supervisor(ABC, Generic[C]):
             is_silent = progress == life.progress and not life.failed and self._owes_step(number)
             life.silence = life.silence + elapsed if is_silent else 0.0
             life.progress = progress
+
+    def take_events(self) -> list[Event]:
+        """What else has happened to children since the last call."""
+        return []
 
     # -- logs and the end ---------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class Task(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        task: Self = _restored(cls, json.loads(text))
+        task: Self = restored(cls, json.loads(text))
         return task
 
     @classmethod
@@ -57,12 +57,12 @@ def ended_by_sentences() -> Iterator[None]:
         sys.exit(DIVERGED if isinstance(error, Diverged) else 1)
 
 
-def _restored(kind: Any, value: Any) -> Any:
+def restored(kind: Any, value: Any) -> Any:
     """A value as it was before it became JSON, which knows neither dataclasses nor tuples."""
     if dataclasses.is_dataclass(kind):
         kinds = get_type_hints(kind)
-        return kind(**{name: _restored(kinds[name], part) for name, part in value.items()})  # type: ignore[operator]
+        return kind(**{name: restored(kinds[name], part) for name, part in value.items()})  # type: ignore[operator]
     if get_origin(kind) is tuple:
         (item, *_) = get_args(kind)
-        return tuple(_restored(item, part) for part in value)
+        return tuple(restored(item, part) for part in value)
     return value

@@ -40,6 +40,8 @@ class AgentTask(Task):
     incarnation: int
     groups: tuple[Group, ...]
     seed: int
+    first_agent: int
+    """The number of this machine's first agent among the agents of all machines."""
     episodes: int
     """How many whole episodes all agents play together, in games of an evaluation; 0: without end, to train."""
     account: bool
@@ -138,7 +140,8 @@ def _painter(
 
 def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent | Performer:
     evaluates = task.episodes > 0
-    seed = evaluation_seed(task.seed, index) if evaluates else environment_seed(task.seed, index, task.incarnation)
+    number = task.first_agent + index
+    seed = evaluation_seed(task.seed, index) if evaluates else environment_seed(task.seed, number, task.incarnation)
     environment = envs.make(
         task.env_id, task.env, task.raw_screens, seed, task.env_args, masked=task.masked, gallery=task.renders
     )

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "fig5": "the paper's figure 5: training queue and prediction batch of the fastest settings",
     "latency": "the paper's latency: the wait for a prediction, the time of an update, and its overhead",
     "tuning": "how close the tuner comes to the best of a fixed sweep in the same run",
+    "cluster": "agents on hosts: frames through the sockets per second, and steps per second by hosts",
     "soak": "random numbers of agents, predictors and trainers for an hour: nothing lost or stuck, no growing memory",
     "faults": "hundreds of faults against real runs: killed, crashed, damaged, disk full, power cut; nothing may break",
 }

@@ -80,7 +80,8 @@ def conserved(
     request of each of its groups may be lost, and one step of each of its agents is a place-holder."""
     learn = config.learn
     queue, slots, groups = system.training_queue, system.pool.slots, len(system.pool.groups)
-    of_process = math.ceil(groups / max(1, len(system.pids()))), math.ceil(config.engine.room / len(system.pids()))
+    processes = 1 + max(group.worker for group in system.pool.groups)
+    of_process = math.ceil(groups / processes), math.ceil(config.engine.room / processes)
     lost_requests, lost_steps = restarts * of_process[0], restarts * of_process[1]
 
     def unanswered() -> int:

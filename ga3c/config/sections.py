@@ -204,6 +204,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 SystemName = Literal["ga3c", "a3c-cpu", "a3c-threads", "a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared"]
 GPU_SYSTEMS: tuple[SystemName, ...] = ("a3c-gpu-pull", "a3c-gpu-local", "a3c-gpu-shared")
 """Those that keep every agent's model on a CUDA device."""
+CompressName = Literal["auto", "none", "lz4", "delta-lz4"]
 TuneName = Literal["off", "on", "paper"]
 
 
@@ -221,7 +222,11 @@ class EngineConfig:
     agents: int = 32
     """Agents that play at the same time (the paper's N_A)."""
     workers: int = 0
-    """Agent processes; the agents are divided among them (0: by the number of cores)."""
+    """Agent processes; the agents are divided among them (0: by the number of cores). With --cluster, those of each
+    node."""
+    cluster: str = ""
+    """Let agents play on the nodes of a Ray cluster. auto: the cluster of this machine. ADDRESS:PORT: the one with this
+    head. local:N: N nodes started on this machine, for a trial."""
     predictors: int = 2
     """Predictor threads (N_P)."""
     trainers: int = 2
@@ -241,6 +246,9 @@ class EngineConfig:
     updates take turns. It needs a limit in --steps, and can be slower."""
     account: bool = True
     """Measure how long each part of a step and of an update takes (mean, p50, p95, p99)."""
+    compress: CompressName = "auto"
+    """Compress the frames of agents on other machines with lz4: as they are, or what changed in them (delta-lz4). auto:
+    delta-lz4 where the link is slower than the compression, which each host measures when it joins."""
     restarts: int = 10
     """Failures of agent processes within ten minutes after which the run stops."""
     step_timeout: float = 60.0
@@ -346,11 +354,20 @@ class Config:
         corrected = learn.explore_after == 0 or learn.correction in ("clipped-is", "vtrace")
         wanted = "0 without --correction vtrace or clipped-is, which correct for exploration"
         require(corrected, "explore_after", learn.explore_after, wanted)
+        if self.engine.cluster:
+            self._check_cluster()
         if self.engine.deterministic:
             self._check_deterministic()
         if self.engine.system != "ga3c":
             self._check_a3c()
         self._check_room()
+
+    def _check_cluster(self) -> None:
+        """Refuses what agents on other machines cannot do."""
+        engine = self.engine
+        require(engine.system == "ga3c", "system", engine.system, "ga3c with --cluster")
+        if engine.deterministic:
+            raise UserError("--deterministic must be left out with --cluster: its steps come in any order.")
 
     def _check_deterministic(self) -> None:
         """Refuses settings with which a run would depend on the speed of its threads and processes."""

@@ -233,6 +233,7 @@ def _extras(facts: Facts, needs: Needs) -> Iterator[Finding]:
         "bench": "pictures of curves",
         "wandb": "`--log wandb`",
         "mlflow": "`--log mlflow`",
+        "ray": "`ga3c train --cluster`",
     }
     for extra in dict.fromkeys(package.extra for package in facts.packages if package.extra):
         missing = [f"{p.name}{p.wanted}" for p in facts.packages if p.extra == extra and not p.fits]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,6 +16,8 @@ from ga3c.agents.gallery import GalleryMemory
 from ga3c.agents.host import AgentHost
 from ga3c.agents.pool import AgentPool
 from ga3c.agents.processes import Failure, Hang
+from ga3c.agents.remote.gateway import Gateway
+from ga3c.agents.remote.pool import ClusterPool
 from ga3c.config import Config
 from ga3c.engine import device
 from ga3c.engine.explorer import Explorer
@@ -31,11 +34,12 @@ from ga3c.engine.trainer import Trainer, batches_per_launch
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.envs.seeding import continued_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
-from ga3c.errors import RunFailed
+from ga3c.errors import RunFailed, UserError
 from ga3c.learn.schedules import Rates
 from ga3c.machine.cores import CoreMeter
 from ga3c.machine.nvml import GpuMeter
 from ga3c.metrics.account import Account
+from ga3c.metrics.events import Event
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.metrics.trace import SpanRing, Tracer
 from ga3c.tune.tuner import Setting
@@ -49,8 +53,10 @@ _HURRIED_SECONDS = 0.5
 class Ga3c:
     """Agents in processes, one model, predictors and trainers. `__init__` shows all parts and their connections."""
 
-    def __init__(self, config: Config, spec: EnvSpec, logs: Path, start: int = 0) -> None:
-        """`start` is the number of steps made before a resume."""
+    def __init__(
+        self, config: Config, spec: EnvSpec, logs: Path, start: int = 0, gateway: Gateway | None = None
+    ) -> None:
+        """`start` is the number of steps made before a resume. With a `gateway` agents play on its hosts."""
         engine, learn = config.engine, config.learn
         self._config = config
         self._where = where = device.choose(engine.device)
@@ -58,20 +64,7 @@ class Ga3c:
         self._seed = continued_seed(config.run.seed, start)
         traced = config.run.profile > 0
         self.space = space_for(engine, where)
-        self.pool: AgentHost = AgentPool(
-            spec=spec,
-            env=config.env,
-            agents=engine.room,
-            workers=workers_for(engine, where),
-            max_agents=engine.prediction_batch,
-            seed=self._seed,
-            log_folder=logs,
-            traced=traced,
-            account=engine.account,
-            gallery=config.run.gallery != "off",
-            # What an environment draws with could be what it plays with.
-            renders="off" if engine.deterministic and config.run.gallery == "auto" else config.run.gallery,
-        )
+        self.pool = self._agents(spec, logs, gateway)
         self.pool.play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
         masks = self.pool.slots.masks
@@ -106,6 +99,27 @@ class Ga3c:
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
+
+    def _agents(self, spec: EnvSpec, logs: Path, gateway: Gateway | None) -> AgentHost:
+        config, engine = self._config, self._config.engine
+        settings: dict[str, Any] = {
+            "agents": engine.room, "max_agents": engine.prediction_batch, "seed": self._seed, "log_folder": logs,
+            "traced": config.run.profile > 0, "account": engine.account,
+        }  # fmt: skip
+        if gateway is None and engine.cluster:
+            raise UserError("--cluster must be left out: the agents of this command play on this machine.")
+        if gateway is not None:
+            return ClusterPool(spec, config.env, gateway, workers=0, compress=engine.compress, **settings)
+        gallery = config.run.gallery
+        return AgentPool(
+            spec,
+            config.env,
+            workers=workers_for(engine, self._where),
+            gallery=gallery != "off",
+            # What an environment draws with could be what it plays with.
+            renders="off" if engine.deterministic and gallery == "auto" else gallery,
+            **settings,
+        )
 
     def _spare_blocks(self) -> int:
         """Blocks for the rollouts that wait, that trainers hold, that one prediction finishes, and for an incomplete
@@ -279,6 +293,9 @@ class Ga3c:
 
     def end_hung(self, seconds: float) -> list[Hang]:
         return self.pool.end_hung(seconds)
+
+    def take_events(self) -> list[Event]:
+        return self.pool.take_events()
 
     def cut_logs(self) -> list[int]:
         return self.pool.cut_logs()

@@ -8,6 +8,7 @@ Kind = Literal[
     "start",  # training begins; details: env, folder, pid, resumed
     "checkpoint",  # a checkpoint was written; details: path, steps, best
     "restart",  # an agent process or thread failed and is restarted; details: worker, reason, delay, ...
+    "host",  # agents on another machine; details: host, address, state (joined, lost, refused), reason
     "warning",  # something is wrong, and the run continues
     "tuned",  # the tuner accepted another setting; details: agents, predictors, trainers
     "command",  # somebody changed the run while it trained; details: the change

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from ga3c import envs
 from ga3c.a3c.system import A3c
+from ga3c.cluster import crew
 from ga3c.config import GPU_SYSTEMS, Config, DeviceName, EngineConfig
 from ga3c.engine import device
 from ga3c.engine.ga3c import Ga3c
 from ga3c.envs import own, wrapping
+from ga3c.envs.spec import EnvSpec
 from ga3c.errors import RunFailed, UserError
 from ga3c.metrics import sinks
 from ga3c.metrics.settings import flat
@@ -243,14 +245,15 @@ def _resumed(config: Config, folder: RunFolder, found: Saved) -> Server:
 
 def build(config: Config, folder: RunFolder, start: int) -> Server:
     """The server with all its parts, for a run with `start` steps behind it. GA3C sends raw screens to a GPU; on the
-    CPU, and with A3C, the agents preprocess them."""
+    CPU, with A3C, and on other machines, whose network carries less, the agents preprocess them."""
     central, on_cuda = config.engine.system == "ga3c", _device(config.engine).type == "cuda"
-    spec = envs.describe(config.env_id, config.env, raw_screens=central and on_cuda, env_args=config.env_args)
+    raw_screens = central and on_cuda and not config.engine.cluster
+    spec = envs.describe(config.env_id, config.env, raw_screens=raw_screens, env_args=config.env_args)
     rules = protocols.name(config.env, spec.source == "atari")
     try:
         if not central:
             return Server(config, A3c(config, spec, folder.logs, start), folder, rules=rules, notes=spec.notes)
-        system = Ga3c(config, spec, folder.logs, start)
+        system = _ga3c(config, spec, folder, start)
         tuned = tuning.start(system, config, folder.tuning, start)
         return Server(config, system, folder, tuned, rules, spec.notes)
     except (OSError, MemoryError, RuntimeError) as error:
@@ -259,6 +262,16 @@ def build(config: Config, folder: RunFolder, start: int) -> Server:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         less = "fewer --agents or less --delay" if config.engine.delay else "fewer --agents"
         raise UserError(f"This machine cannot hold such a run ({reason}); use {less}.") from error
+
+
+def _ga3c(config: Config, spec: EnvSpec, folder: RunFolder, start: int) -> Ga3c:
+    gateway = crew.gateway_for(config, folder.logs / "ray.log")
+    try:
+        return Ga3c(config, spec, folder.logs, start, gateway)
+    except BaseException:
+        if gateway is not None:
+            gateway.close(0.0)
+        raise
 
 
 def _device(engine: EngineConfig) -> torch.device:

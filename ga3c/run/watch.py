@@ -59,6 +59,12 @@ class AgentWatch:
 
     def look(self) -> RunFailed | None:
         """Looks at all agents once. Returns why the run cannot go on, if it cannot."""
+        try:
+            return self._look()
+        except RunFailed as failed:  # no machine is left that agents could play on
+            return failed
+
+    def _look(self) -> RunFailed | None:
         self._pass_time()
         for failure in self._system.find_failed():
             failed = self._report(failure)
@@ -68,6 +74,8 @@ class AgentWatch:
         later = [worker for worker, at in self._restart_at.items() if at > now]
         for _ in range(self._system.restart_failed(later)):
             self._stats.restarted()
+        for event in self._system.take_events():
+            self._tell(event.kind, event.text, **event.details)
         self._look_for_silence()
         if now >= self._next_cut:
             self._next_cut = now + _LOG_SECONDS

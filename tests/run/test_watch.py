@@ -9,6 +9,7 @@ from clocks import Clock
 
 from ga3c.agents.processes import Failure, Hang
 from ga3c.config import EngineConfig
+from ga3c.metrics.events import Event
 from ga3c.metrics.stats import Gauges, Stats
 from ga3c.run import watch
 from ga3c.run.watch import AgentWatch, restart_delay
@@ -33,6 +34,7 @@ class Agents:
         self.hangs: list[Hang] = []
         self.chatty: list[int] = []
         self.limits: set[float] = set()
+        self.events: list[Event] = []
 
     def find_failed(self) -> list[Failure]:
         failures, self.failures = self.failures, []
@@ -53,6 +55,10 @@ class Agents:
 
     def cut_logs(self) -> list[int]:
         return self.chatty
+
+    def take_events(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
 
 
 class Watched:

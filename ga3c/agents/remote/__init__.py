@@ -1,0 +1,1 @@
+"""Agents on other machines: the server's gateway, the processes that host agents there, and how they talk."""
