@@ -5,9 +5,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
@@ -19,6 +19,9 @@ from ga3c.config import EnvConfig
 from ga3c.envs import own
 from ga3c.envs.seeding import environment_seed, evaluation_seed
 from ga3c.metrics.account import AgentTimes, quick
+
+if TYPE_CHECKING:
+    from ga3c.agents.squad import Squad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,8 @@ class AgentTask(Task):
     raw_screens: bool
     masked: bool
     """Whether the environment has action masks that are used."""
+    vector_from: int
+    """From this many agents on, a group plays in one vectorised environment; 0: each agent has an environment."""
     slots: SlotPlan
     worker: int
     incarnation: int
@@ -63,9 +68,7 @@ def run(task: AgentTask) -> None:
     if task.account:
         times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
-    agents = {
-        group.number: [_make_agent(task, slots, i) for i in range(group.start, group.stop)] for group in task.groups
-    }
+    agents = {group.number: _make_agents(task, slots, group) for group in task.groups}
 
     def step(group: Group) -> int:
         """Steps the agents of a group that play, asks for their actions, and returns their number."""
@@ -110,6 +113,19 @@ def run(task: AgentTask) -> None:
     finally:
         for agent in (agent for group in agents.values() for agent in group):
             agent.close()
+
+
+def _make_agents(task: AgentTask, slots: Slots, group: Group) -> "Sequence[Agent | Performer | Squad]":
+    """The agents of a group. A squad is all of them, and a group with one plays as a whole."""
+    if not group.plays_as_one(task.vector_from):
+        return [_make_agent(task, slots, index) for index in range(group.start, group.stop)]
+    from ga3c.agents.squad import Squad
+
+    # Where a vectorised environment counts up from its seed, each environment has the seed that it has alone.
+    seed = environment_seed(task.seed, group.start, task.incarnation)
+    vector = envs.make_vector(task.env_id, task.env, seed, group.size, task.env_args, masked=task.masked)
+    slots.progress[task.worker] += 1
+    return [Squad(vector, slots, group, clip_rewards=task.env.clip_rewards)]
 
 
 def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent | Performer:

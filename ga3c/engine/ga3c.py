@@ -1,6 +1,7 @@
 """GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import threading
@@ -29,7 +30,7 @@ from ga3c.engine.trainer import Trainer, batches_per_launch
 from ga3c.engine.training_queue import TrainingQueue
 from ga3c.envs.seeding import continued_seed, lane_seed
 from ga3c.envs.spec import EnvSpec
-from ga3c.errors import RunFailed
+from ga3c.errors import RunFailed, UserError
 from ga3c.learn.schedules import Rates
 from ga3c.machine.cores import CoreMeter
 from ga3c.machine.nvml import GpuMeter
@@ -67,7 +68,7 @@ class Ga3c:
             traced=traced,
             account=engine.account,
         )
-        self.pool.play(engine.agents)
+        self._let_play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
         masks = self.pool.slots.masks
         self._masks = None if masks is None else SharedFrames(masks, where)
@@ -97,6 +98,19 @@ class Ga3c:
         self._predictor_seats, self._trainer_seats = Seats(engine.predictors), Seats(engine.trainers)
         self.predictors = [self._predictor(number) for number in range(engine.predictors)]
         self.trainers = [self._trainer(number) for number in range(engine.trainers)]
+
+    def _let_play(self, agents: int) -> None:
+        """Lets the agents of the settings play, and takes numbers that cannot play out of the space."""
+        playable = self.pool.playable
+        if agents not in playable:
+            numbers = ", ".join(map(str, playable))
+            raise UserError(
+                f"--agents is {agents}, but agents that share a vectorised environment play and pause together: here "
+                f"{numbers} may play; use one of these numbers, --tune off or --vector off."
+            )
+        levels = tuple(number for number in self.space.agents if number in playable)
+        self.space = dataclasses.replace(self.space, agents=levels)
+        self.pool.play(agents)
 
     def _spare_blocks(self) -> int:
         """Blocks for the rollouts that wait, that trainers hold, that one prediction finishes, and for an incomplete

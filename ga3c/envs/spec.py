@@ -141,6 +141,8 @@ class EnvSpec:
     """Height and width of raw screens, where agents send those and the device makes frames of them."""
     notes: tuple[str, ...] = ()
     """What seemed doubtful when it was tried: sentences for people."""
+    vector_from: int = 0
+    """From this many agents on, a group plays in one vectorised environment; 0: each agent has an environment."""
 
     @property
     def raw_screens(self) -> bool:
