@@ -193,6 +193,8 @@ def construct(
             env = gymnasium.make(spec, disable_env_checker=True, **args)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise UserError(f"{env_id} needs a package that is not installed: {_sentence(error)}") from error
+    except UserError:
+        raise
     except Exception as error:
         # A constructor may raise anything. The message must name the environment.
         raise UserError(f"{env_id} could not be made: {type(error).__name__}: {_sentence(error)}") from error

@@ -73,6 +73,12 @@ def test_numbers_of_agents_that_cannot_play_are_refused(tmp_path: Path) -> None:
     server._shut_down()
 
 
+def test_a_deterministic_run_does_not_depend_on_the_number_of_processes() -> None:
+    chosen = {"deterministic": True, "steps": 100, "agents": 64, "workers": 1}
+    assert settings.resolve("CartPole-v1", "fast", chosen).env.vector == "off"
+    assert settings.resolve("CartPole-v1", "fast", {**chosen, "vector": "on"}).env.vector == "on"
+
+
 def test_runs_of_earlier_versions_played_single_environments() -> None:
     text = to_toml(settings.resolve("CartPole-v1", "fast", {}))
     assert from_toml(text).env.vector == "auto"
