@@ -27,7 +27,7 @@ class Agent:
         self._action = slots.actions[index, ...]  # a view, also where an action is a single number
         self._masks = slots.masks
         self._clip_rewards = clip_rewards
-        self._largest_reward = _LARGEST_CLIPPED if clip_rewards else _LARGEST_REWARD
+        self._largest_reward = largest_reward(clip_rewards)
         self._life_loss = life_loss
         self._begin_next = True
         self._score = 0.0
@@ -41,7 +41,7 @@ class Agent:
             return
         reward, terminated, truncated, life_lost, mask = self._environment.step(self._action, self._frame)
         if not -self._largest_reward <= reward <= self._largest_reward:  # nor is NaN
-            raise UserError(_refusal(reward))
+            raise UserError(refusal(reward))
         self._allow(mask)
         self._score += reward
         self._length += 1
@@ -96,7 +96,13 @@ class Agent:
         self._slots.flags[self._index] = flags
 
 
-def _refusal(reward: float) -> str:
+def largest_reward(clipped: bool) -> float:
+    """The largest reward that an environment may give, in either direction."""
+    return _LARGEST_CLIPPED if clipped else _LARGEST_REWARD
+
+
+def refusal(reward: float) -> str:
+    """Why a larger one is refused."""
     if reward - reward != 0.0:  # NaN or infinite
         return f"The environment gave a reward of {reward}; rewards must be finite."
     return f"The environment gave a reward of {reward:g}, too large for float32; scale the rewards to about 1."

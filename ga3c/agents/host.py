@@ -76,6 +76,10 @@ class AgentHost(Supervised, Protocol):
     def playing(self) -> int:
         """How many agents play; the others pause."""
 
+    @property
+    def playable(self) -> Sequence[int]:
+        """The numbers of agents that may play, in rising order."""
+
     def kill_all(self) -> None:
         """Kills every agent process at once. A signal handler may call it."""
 

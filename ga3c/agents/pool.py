@@ -1,6 +1,7 @@
 """The agent host of this machine: starts the agent processes, answers, supervises and ends them."""
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from ga3c.agents.gallery import GalleryMemory, GalleryPlan, choose
 from ga3c.agents.logs import log_path
 from ga3c.agents.prediction_queue import PredictionQueue, Request
 from ga3c.agents.processes import ChildProcess
-from ga3c.agents.slots import SharedMemory, SlotPlan, Slots, arrange, halves
+from ga3c.agents.slots import Group, SharedMemory, SlotPlan, Slots, arrange, halves
 from ga3c.agents.supervision import Child, Life, Supervisor
 from ga3c.agents.worker import AgentTask
 from ga3c.config import EnvConfig, GalleryName
@@ -82,6 +83,7 @@ class AgentPool(Supervisor[AgentChild]):
         self.max_agents = max(largest, min(max_agents, agents))
         self._account = account
         spans = MOST_SPANS // workers if traced else 0
+        self._vector_from = 0 if episodes else spec.vector_from  # an evaluation counts each agent's episodes
         self._plan = SlotPlan.of(spec, agents=agents, workers=workers, spans=spans)
         self._memory = SharedMemory(self._plan.size)
         shown = choose([range(group.start, group.stop) for group in self.groups])
@@ -106,16 +108,42 @@ class AgentPool(Supervisor[AgentChild]):
         """How many agents play."""
         return self._playing
 
+    @property
+    def playable(self) -> Sequence[int]:
+        """The numbers of agents that may play, in rising order: any, or those of whole groups where a vectorised
+        environment steps all agents of a group at once."""
+        if not self._whole_groups:
+            return range(1, self._agents + 1)
+        return list(itertools.accumulate(group.size for group in self._in_turn))
+
+    @property
+    def _whole_groups(self) -> bool:
+        return any(group.plays_as_one(self._vector_from) for group in self.groups)
+
+    @property
+    def _in_turn(self) -> list[Group]:
+        """The groups in the order in which more of them play: the first ones of all processes, then the second ones."""
+        return sorted(self.groups, key=lambda group: (self._reply_of[group.number], group.worker))
+
+    def _dealt(self, agents: int, worker: int) -> Sequence[int]:
+        """How many agents of each group of a process play, if so many play in all."""
+        if not self._whole_groups:
+            return halves(agents // len(self._of_worker) + (worker < agents % len(self._of_worker)))
+        played = set(self._in_turn[: self.playable.index(agents) + 1])
+        return [group.size if group in played else 0 for group in self._of_worker[worker]]
+
     def play(self, agents: int) -> None:
         """Lets this many agents play, spread evenly over processes and groups. The others pause: each keeps its last
         action, or, where a whole group pauses, is answered when the group plays again. Their episodes go on."""
-        if not 1 <= agents <= self._agents:
-            raise ValueError(f"{agents} agents cannot play: there are {self._agents}")
+        if agents not in self.playable:
+            raise ValueError(
+                f"{agents} agents cannot play: there are {self._agents}, of which may play {self.playable}"
+            )
         for worker, groups in enumerate(self._of_worker):
-            share = agents // len(self._of_worker) + (worker < agents % len(self._of_worker))
-            if share and not any(self.slots.playing[group.number] for group in groups):
+            sizes = self._dealt(agents, worker)
+            if any(sizes) and not any(self.slots.playing[group.number] for group in groups):
                 self.slots.resumed_ns[worker] = time.monotonic_ns()
-            for group, playing in zip(groups, halves(share), strict=False):
+            for group, playing in zip(groups, sizes, strict=False):
                 self.slots.playing[group.number] = playing
                 if playing and self.queue.is_kept_back(group):  # its pause does not count as waiting for a prediction
                     self.slots.posted_ns[group.start : group.stop] = time.monotonic_ns()
@@ -192,7 +220,8 @@ class AgentPool(Supervisor[AgentChild]):
         task = AgentTask(
             env_id=self.spec.id, env_args=self.spec.args, env=self._env,
             env_pickle=own.pickled(self.spec.id, *wrapping.factory_ids(self._env.wrap)),
-            raw_screens=self.spec.raw_screens, masked=self.spec.action.masked, slots=self._plan,
+            raw_screens=self.spec.raw_screens, masked=self.spec.action.masked, vector_from=self._vector_from,
+            slots=self._plan,
             worker=number, incarnation=incarnation, groups=tuple(self._of_worker[number]), seed=self._seed,
             first_agent=self._first_agent, episodes=self._episodes, account=self._account, memory_fd=self._memory.fd,
             request_fd=self.queue.write_fd, reply_fd=child_fd,

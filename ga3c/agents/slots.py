@@ -34,6 +34,11 @@ class Group:
     def size(self) -> int:
         return self.stop - self.start
 
+    def plays_as_one(self, vector_from: int) -> bool:
+        """Whether its agents share a vectorised environment, as groups of `vector_from` agents and more do (0: none).
+        They play and pause together."""
+        return 0 < vector_from <= self.size
+
 
 def halves(share: int) -> tuple[int, int]:
     """The sizes of a process's two groups, for its share of the agents. The second may be empty."""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ga3c import envs
 from ga3c.agents.agent import Agent
@@ -22,6 +22,9 @@ from ga3c.envs import own
 from ga3c.envs.seeding import environment_seed, evaluation_seed
 from ga3c.metrics.account import AgentTimes, quick
 
+if TYPE_CHECKING:
+    from ga3c.agents.squad import Squad
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTask(Task):
@@ -35,6 +38,8 @@ class AgentTask(Task):
     raw_screens: bool
     masked: bool
     """Whether the environment has action masks that are used."""
+    vector_from: int
+    """From this many agents on, a group plays in one vectorised environment; 0: each agent has an environment."""
     slots: SlotPlan
     worker: int
     incarnation: int
@@ -72,9 +77,7 @@ def run(task: AgentTask) -> None:
     if task.account:
         times = AgentTimes(slots.account[task.worker], slots.posted_ns, slots.taken_ns, slots.ready_ns)
 
-    agents = {
-        group.number: [_make_agent(task, slots, i) for i in range(group.start, group.stop)] for group in task.groups
-    }
+    agents = {group.number: _make_agents(task, slots, group) for group in task.groups}
 
     painter, lookers = _painter(task, agents)
 
@@ -126,16 +129,34 @@ def run(task: AgentTask) -> None:
 
 
 def _painter(
-    task: AgentTask, agents: Mapping[int, Sequence[Agent | Performer]]
+    task: AgentTask, agents: "Mapping[int, Sequence[Agent | Performer | Squad]]"
 ) -> tuple[Painter | None, "memoryview[int]"]:
-    """What draws the agents, by group, of this process, and the number of those who look."""
+    """What draws the agents, by group, of this process, and the number of those who look. Agents in a vectorised
+    environment are not drawn: it has no picture of one of them."""
     if task.gallery_fd < 0:
         return None, memoryview(b"")
     gallery = Gallery(map_memory(task.gallery_fd))
-    playing = [agent for group in task.groups for agent in agents[group.number]]
-    numbers = [number for group in task.groups for number in range(group.start, group.stop)]
-    drawn = {number: agent for number, agent in zip(numbers, playing, strict=True) if isinstance(agent, Agent)}
+    alone = [group for group in task.groups if not group.plays_as_one(task.vector_from)]
+    drawn = {
+        number: agent
+        for group in alone
+        for number, agent in zip(range(group.start, group.stop), agents[group.number], strict=True)
+        if isinstance(agent, Agent)
+    }
     return Painter(gallery, drawn), quick(gallery.lookers)
+
+
+def _make_agents(task: AgentTask, slots: Slots, group: Group) -> "Sequence[Agent | Performer | Squad]":
+    """The agents of a group. A squad is all of them, and a group with one plays as a whole."""
+    if not group.plays_as_one(task.vector_from):
+        return [_make_agent(task, slots, index) for index in range(group.start, group.stop)]
+    from ga3c.agents.squad import Squad
+
+    # Where a vectorised environment counts up from its seed, each environment has the seed that it has alone.
+    seed = environment_seed(task.seed, task.first_agent + group.start, task.incarnation)
+    vector = envs.make_vector(task.env_id, task.env, seed, group.size, task.env_args, masked=task.masked)
+    slots.progress[task.worker] += 1
+    return [Squad(vector, slots, group, clip_rewards=task.env.clip_rewards)]
 
 
 def _make_agent(task: AgentTask, slots: Slots, index: int) -> Agent | Performer:

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "atari": "scores of up to 57 Atari games after frames or minutes of training, next to PPO's, IMPALA's and humans'",
     "table3": "the paper's table 3: scores of games after a time of training, next to the paper's",
     "tasks": "tasks of all spaces over several seeds, beside Stable-Baselines3's A2C and PPO",
+    "peers": "training steps per second on cheap environments, beside Stable-Baselines3, CleanRL and PufferLib",
     "fig4": "the paper's figure 4: score against wall time for several numbers of agents, predictors and trainers",
     "lag": "score and stability by policy lag, for each off-policy correction",
     "fig2": "the paper's figure 2: the tuner at work from N_A=32, N_P=N_T=1: TPS, N_P and N_T over time",

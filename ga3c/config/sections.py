@@ -46,6 +46,9 @@ class EnvConfig:
     action_masks: Literal["auto", "off"] = "auto"
     """Choose only among the actions that the environment's `info["action_mask"]` allows, where it has one (auto), or
     among all (off)."""
+    vector: Literal["auto", "on", "off"] = "auto"
+    """Let the agents of a group play in one vectorised environment, which one call steps: always (on), where the
+    environment has one and it is faster (auto), or never (off)."""
 
     def __post_init__(self) -> None:
         require(1 <= self.frame_skip <= 60, "frame_skip", self.frame_skip, "between 1 and 60")
@@ -368,6 +371,7 @@ class Config:
         require(engine.system == "ga3c", "system", engine.system, "ga3c with --cluster")
         if engine.deterministic:
             raise UserError("--deterministic must be left out with --cluster: its steps come in any order.")
+        require(self.env.vector != "on", "vector", self.env.vector, "auto or off with --cluster, where agents play alone")
 
     def _check_deterministic(self) -> None:
         """Refuses settings with which a run would depend on the speed of its threads and processes."""
@@ -407,6 +411,8 @@ class Config:
             raise UserError(f"--no-account must be left out: --system {system} keeps no account.")
         after = learn.explore_after
         require(after == 0, "explore_after", after, f"0 with --system {system}, whose agents do not explore so")
+        vector = self.env.vector
+        require(vector != "on", "vector", vector, f"auto or off with --system {system}, whose agents play alone")
         for name in ("batch_rollouts", "reuse"):
             value = getattr(learn, name)
             require(value == 1, name, value, f"1 with --system {system}, where each rollout makes one update")

@@ -35,12 +35,11 @@ def write_toml(values: Mapping[str, Any]) -> str:
 
 
 _LATER: Mapping[str, Mapping[str, Any]] = {
-    "env": {"action_bounds": "clip", "action_masks": "off", "wrap": ()},
+    "env": {"action_bounds": "clip", "action_masks": "off", "wrap": (), "vector": "off"},
     "net": {"normalise_observations": False, "layer_norm": False},
     "run": {"gallery": "auto"},
 }
-"""Settings by table that configurations before version 0.4, or 0.6, lack, with the values that describe what was done
-then; nobody could look."""
+"""Settings by table that configurations of earlier versions lack, with the values that describe what was done then."""
 
 
 class UnknownSetting(UserError):

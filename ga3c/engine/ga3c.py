@@ -1,6 +1,7 @@
 """GA3C: builds the parts of the paper's figure 1, connects, starts and stops them, and changes their numbers."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import threading
@@ -65,7 +66,7 @@ class Ga3c:
         traced = config.run.profile > 0
         self.space = space_for(engine, where)
         self.pool = self._agents(spec, logs, gateway)
-        self.pool.play(engine.agents)
+        self._let_play(engine.agents)
         self._frames = SharedFrames(self.pool.slots.frames, where)
         masks = self.pool.slots.masks
         self._masks = None if masks is None else SharedFrames(masks, where)
@@ -109,7 +110,8 @@ class Ga3c:
         if gateway is None and engine.cluster:
             raise UserError("--cluster must be left out: the agents of this command play on this machine.")
         if gateway is not None:
-            return ClusterPool(spec, config.env, gateway, workers=0, compress=engine.compress, **settings)
+            alone = dataclasses.replace(spec, vector_from=0)  # hosts let any number of their agents play
+            return ClusterPool(alone, config.env, gateway, workers=0, compress=engine.compress, **settings)
         gallery = config.run.gallery
         return AgentPool(
             spec,
@@ -120,6 +122,19 @@ class Ga3c:
             renders="off" if engine.deterministic and gallery == "auto" else gallery,
             **settings,
         )
+
+    def _let_play(self, agents: int) -> None:
+        """Lets the agents of the settings play, and takes numbers that cannot play out of the space."""
+        playable = self.pool.playable
+        if agents not in playable:
+            numbers = ", ".join(map(str, playable))
+            raise UserError(
+                f"--agents is {agents}, but agents that share a vectorised environment play and pause together: here "
+                f"{numbers} may play; use one of these numbers, --tune off or --vector off."
+            )
+        levels = tuple(number for number in self.space.agents if number in playable)
+        self.space = dataclasses.replace(self.space, agents=levels)
+        self.pool.play(agents)
 
     def _spare_blocks(self) -> int:
         """Blocks for the rollouts that wait, that trainers hold, that one prediction finishes, and for an incomplete

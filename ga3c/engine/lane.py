@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ga3c import machine
 from ga3c.engine.device import COMPILE_THREADS
+from ga3c.engine.recording import Recorded, TensorFunction
 from ga3c.errors import UserError
 
 P = ParamSpec("P")
@@ -81,6 +82,11 @@ class Lane:
         os.environ.setdefault(COMPILE_THREADS, "1")  # with more, torch leaves a pool of processes behind
         compiled: Callable[P, R] = torch.compile(function, fullgraph=True, dynamic=False)
         return compiled
+
+    def record(self, function: TensorFunction) -> TensorFunction:
+        """The function as it will be recorded once it was called often, if the lane captures no graphs; else the
+        function itself, which is captured with all others."""
+        return function if self.captures else Recorded(function)
 
     def capture(self, step: Callable[[], None], rehearse: Callable[[], None] | None = None) -> Callable[[], None]:
         """Captures a step as a graph and returns a function that replays it. On CUDA the step runs a few times first;

@@ -77,6 +77,21 @@ class Model:
         other._bf16_weights = None if self._bf16_weights is None else self._bf16_weights.clone()
         return other
 
+    def tensors(self) -> list[Tensor]:
+        """All that an update changes: weights and statistics."""
+        return [self.weights, self.returns, self.observed, *self.optimiser.state().values()]
+
+    def twin(self) -> "Model":
+        """The same model as another object, which can be pointed at other tensors."""
+        other = copy.copy(self)
+        other.optimiser = copy.copy(self.optimiser)
+        return other
+
+    def point_at(self, tensors: Sequence[Tensor]) -> None:
+        """Updates other weights and statistics from now on, given as in `tensors`; the network stays as it is."""
+        self.weights, self.returns, self.observed, *statistics = tensors
+        self.optimiser.use(self.weights, dict(zip(self.optimiser.state(), statistics, strict=True)))
+
     def reader(self) -> Network:
         """A network over the shared weights, for predictions."""
         network = self.learner().requires_grad_(False)
@@ -107,28 +122,24 @@ class Model:
     @property
     def size(self) -> int:
         """How many numbers `move_to` and `use` need."""
-        return sum(map(_padded_size, self._tensors()))
+        return sum(map(_padded_size, self.tensors()))
 
     def move_to(self, memory: Tensor) -> None:
         """Moves weights and statistics to `memory` [size]. Networks from before the call keep the old weights."""
-        for part, tensor in zip(self._parts(memory), self._tensors(), strict=True):
+        for part, tensor in zip(self._parts(memory), self.tensors(), strict=True):
             part.copy_(tensor)
         self.use(memory)
 
     def use(self, memory: Tensor) -> None:
         """Replaces weights and statistics by those that another model moved to `memory` [size]. Networks from before
         the call keep the old weights."""
-        self.weights, self.returns, self.observed, *statistics = self._parts(memory)
+        self.point_at(self._parts(memory))
         self._connect(self.network)
-        self.optimiser.use(self.weights, dict(zip(self.optimiser.state(), statistics, strict=True)))
-
-    def _tensors(self) -> list[Tensor]:
-        return [self.weights, self.returns, self.observed, *self.optimiser.state().values()]
 
     def _parts(self, memory: Tensor) -> list[Tensor]:
         """The part of `memory` for each of the tensors."""
         parts, start = [], 0
-        for tensor in self._tensors():
+        for tensor in self.tensors():
             parts.append(memory[start : start + tensor.numel()].view(tensor.shape))
             start += _padded_size(tensor)
         return parts

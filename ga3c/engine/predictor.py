@@ -138,7 +138,7 @@ class Predictor(Stage[Request]):
         observations = store.observe(rows)
         self._times.copied()
         state = store.recall(rows)
-        parameters, _, state = self._network.step(observations, state)
+        parameters, state = self._network.act(observations, state)
         parameters = nets.masked(parameters, masks)
         store.remember(rows, state)
         actions, log_probs = self._network.head.sample(parameters, self._lane.generator)

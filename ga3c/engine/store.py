@@ -253,6 +253,11 @@ class ExperienceStore:
         if self.masks is not None and masks is not None:
             self.masks.index_copy_(0, rows.step, masks)
 
+    @property
+    def gathers(self) -> tuple[bool, ...]:
+        """Which fields of the `Rollouts` that it gathers are not None."""
+        return (*(True,) * 6, *(self.states is not None,) * 2, self.masks is not None)
+
     def gather(self, blocks: Tensor) -> Rollouts:
         """The rollouts in the given blocks [B], as one batch."""
         count, steps = len(blocks), self.rollout

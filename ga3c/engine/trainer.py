@@ -59,6 +59,8 @@ class Trainer(Stage[int]):
         self._config = config
         self._rates = rates
         self._network = model.learner()
+        self._twin = model.twin()
+        """For an update as a function of tensors."""
         self._times = UpdateTimes(self._track, lane, stats)
         self._captures = lane.captures
         self._most_batches = batches_per_launch(config, queue.capacity, lane.captures)
@@ -76,6 +78,10 @@ class Trainer(Stage[int]):
         self._rows, self._read = self._host_table.numpy(), self._host_reports.numpy()
         self._loss = lane.fuse(self._loss_of)
         self._apply = lane.fuse(self._clip_and_step)
+        # An LSTM's loops are long to record. In bfloat16 predictors have weights of their own.
+        records = not lane.captures and self._network.core is None and not self._network.bf16
+        functions = {new: functools.partial(self._learn_from, new) for new in (False, True)}
+        self._learn = {new: lane.record(learn) if records else learn for new, learn in functions.items()}
         self._late = late
         self._graphs: dict[int, Callable[[], None]] = {}
 
@@ -162,14 +168,35 @@ class Trainer(Stage[int]):
         row = self._table[number]
         learning_rate, entropy_weight = row[-2:].view(torch.float64).float().unbind()
         # The first of each batch's updates uses new rollouts; the others would count them again.
-        loss = self._loss(row[:-2], entropy_weight, number % self._config.reuse == 0)
-        norm = self._apply(self._gradient(loss.total), loss.moments, learning_rate)
-        loss.measure(norm, out=self._reports[number])
+        new = number % self._config.reuse == 0 and self._network.unpack.normalises
+        if self._captures:
+            loss = self._loss(row[:-2], entropy_weight, new)
+            norm = self._apply(self._gradient(loss.total), loss.moments, learning_rate)
+            loss.measure(norm, out=self._reports[number])
+        else:
+            batch = [part for part in self._gather(row[:-2]) if part is not None]
+            self._reports[number] = self._learn[new](learning_rate, entropy_weight, *self._model.tensors(), *batch)
+
+    def _learn_from(self, new: bool, learning_rate: Tensor, entropy_weight: Tensor, *tensors: Tensor) -> Tensor:
+        """One update as a function of tensors: those of the model, which it changes, then those of the batch. It
+        returns what is reported."""
+        model, count = self._twin, len(self._model.tensors())
+        model.point_at(tensors[:count])
+        parts = iter(tensors[count:])
+        batch = Rollouts._make(next(parts) if gathered else None for gathered in self._store.gathers)
+        loss = self._loss_of_batch(batch, entropy_weight, new, model.returns)
+        gradient = [flat_gradient(loss.total, self._network)]
+        norm = clip_by_global_norm_(gradient, self._config.clip_norm)
+        model.step(gradient, loss.moments, learning_rate)
+        return loss.measure(norm)
 
     def _loss_of(self, blocks: Tensor, entropy_weight: Tensor, new: bool) -> Loss:
-        """The loss of the rollouts in some blocks [B]. Its moments are those that `Model.step` takes: of the targets
-        and, where the rollouts are `new`, of the observations."""
-        batch = self._gather(blocks)
+        """The loss of the rollouts in some blocks [B]."""
+        return self._loss_of_batch(self._store.gather(blocks), entropy_weight, new, self._model.returns)
+
+    def _loss_of_batch(self, batch: Rollouts, entropy_weight: Tensor, new: bool, statistics: Tensor) -> Loss:
+        """The loss of some rollouts, with the `statistics` of returns. Its moments are those that `Model.step` takes:
+        of the targets and, where the rollouts are `new` and observations are normalised, of the observations."""
         parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
         loss = rollout_loss(
             self._network.head,
@@ -179,17 +206,15 @@ class Trainer(Stage[int]):
             experience=Experience(batch.actions, batch.log_probs, batch.rewards, batch.discounts, batch.learn),
             entropy_weight=entropy_weight,
             config=self._config,
-            statistics=self._model.returns,
+            statistics=statistics,
         )
-        if not (new and self._network.unpack.normalises):
+        if not new:
             return loss
         # The last observation is also the first of the agent's next rollout.
         observed = self._network.unpack.moments(batch.observations[:, :-1].flatten(0, 1), batch.learn.flatten())
         return loss._replace(moments=torch.cat((loss.moments, observed)))
 
     def _gather(self, blocks: Tensor) -> Rollouts:
-        if self._captures:
-            return self._store.gather(blocks)
         self._times.gather()
         batch = self._store.gather(blocks)
         self._times.gathered()

@@ -12,11 +12,12 @@ from ga3c.envs.own import bind, bind_wraps, identify, identify_wraps
 from ga3c.envs.spec import Environment, EnvSpec
 from ga3c.errors import UserError
 
-__all__ = ["bind", "bind_wraps", "describe", "identify", "identify_wraps", "is_atari", "make", "packer"]
+__all__ = ["bind", "bind_wraps", "describe", "identify", "identify_wraps", "is_atari", "make", "make_vector", "packer"]
 
 if TYPE_CHECKING:
     from ga3c.envs import examination
     from ga3c.envs.packing import Packer
+    from ga3c.envs.vector import VectorEnvironment
 
 _ATARI_ARGS = ("mode", "difficulty")
 """Arguments that reach the emulator; what else `gymnasium.make` takes for Atari is a setting here."""
@@ -35,6 +36,10 @@ def describe(env_id: str, config: EnvConfig, raw_screens: bool, env_args: Mappin
                 name = flag.replace("_", "-")
                 raise UserError(f"--{name} is only for Atari games, and {env_id} is not one; leave it out.")
         return gym.spec_of(env_id, found.description, config, args)
+    if config.vector == "on":
+        raise UserError(
+            f"--vector is on, but {env_id} is an Atari game, which is played on the emulator itself; leave it out."
+        )
     if config.wrap:
         raise UserError(
             f"{env_id} is an Atari game, which is played on the emulator itself, so --wrap {config.wrap[0]} has no "
@@ -114,3 +119,12 @@ def make(
         game = atari.game_of({**registered.kwargs, **args})
         return atari.AtariEnvironment(game, config, raw_screens=raw_screens, seed=seed, render=render)
     return gym.GymEnvironment(env_id, registered, config, seed, args, render, masked, gallery)
+
+
+def make_vector(
+    env_id: str, config: EnvConfig, seed: int, count: int, env_args: Mapping[str, Any], *, masked: bool
+) -> "VectorEnvironment":
+    """A vectorised environment for `count` agents, of one whose spec has a `vector_from`."""
+    from ga3c.envs.vector import VectorEnvironment
+
+    return VectorEnvironment(env_id, catalog.find(env_id), config, seed, env_args, count, masked)

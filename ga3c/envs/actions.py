@@ -1,6 +1,6 @@
 """Actions for the environment: a row, as the network chose it, becomes what `step` takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,26 @@ def read_all(spec: ActionSpec, rows: NDArray[Any]) -> Sequence[Any] | NDArray[An
     return np.array(actions, spec.env_dtype).reshape(len(rows), *spec.env_shape)
 
 
+def read_batch(spec: ActionSpec, rows: NDArray[Any]) -> Any:
+    """Actions for rows [N, *row] as vectorised environments take them: an array [N, ...], or a tuple or dict of the
+    actions of its parts."""
+    if spec.kind in ("tuple", "dict"):
+        parts = [read_batch(part, rows[:, places]) for part, places in _places(spec)]
+        return tuple(parts) if spec.kind == "tuple" else dict(zip(spec.names, parts, strict=True))
+    if spec.kind == "discrete":
+        return rows.reshape(len(rows)).astype(np.int64) + spec.starts[0]
+    return reader(spec)(rows)
+
+
+def _places(spec: ActionSpec) -> Iterator[tuple[ActionSpec, list[int]]]:
+    """The parts of a `tuple` or `dict`, with the places of each in a row: its choices, then its real numbers."""
+    choice, number = 0, len(spec.nums)
+    for part in spec.parts:
+        ends = choice + len(part.nums), number + len(part.low)
+        yield part, [*range(choice, ends[0]), *range(number, ends[1])]
+        choice, number = ends
+
+
 def check_finite(rows: NDArray[Any]) -> None:
     """Refuses rows with numbers that are not finite, which must not reach an environment."""
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
@@ -46,7 +66,7 @@ def check_finite(rows: NDArray[Any]) -> None:
 
 
 class _Chosen:
-    """Rows of `choices`: each is counted from its start."""
+    """Rows of `choices`, one or several [N, *row]: each is counted from its start."""
 
     def __init__(self, spec: ActionSpec) -> None:
         self._shape, self._dtype = spec.env_shape, np.dtype(spec.env_dtype)
@@ -54,12 +74,12 @@ class _Chosen:
 
     def __call__(self, row: Action) -> NDArray[Any]:
         chosen: NDArray[Any] = row.astype(self._dtype) + self._starts
-        return chosen.reshape(self._shape)
+        return chosen.reshape(*row.shape[:-1], *self._shape)
 
 
 class _Scaled:
-    """Rows of a `box`: numbers with two bounds are rescaled from [-1, 1] to these, and all are clipped. Both steps are
-    one product and one sum, since the ends of [-1, 1] become the bounds."""
+    """Rows of a `box`, one or several [N, *row]: numbers with two bounds are rescaled from [-1, 1] to these, and all
+    are clipped. Both steps are one product and one sum, since the ends of [-1, 1] become the bounds."""
 
     def __init__(self, spec: ActionSpec) -> None:
         dtype, bounded = np.dtype(spec.env_dtype), np.array(spec.bounded, np.bool_)
@@ -76,7 +96,7 @@ class _Scaled:
         if self._squashed is not None:
             row = np.where(self._squashed, np.tanh(row), row)
         numbers: NDArray[Any] = np.maximum(np.minimum(row * self._scale + self._middle, self._high), self._low)
-        return numbers.astype(self._dtype, copy=False).reshape(self._shape)
+        return numbers.astype(self._dtype, copy=False).reshape(*row.shape[:-1], *self._shape)
 
 
 def _product(spec: ActionSpec, choice: int, number: int) -> Reader:

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import fnmatch
+import functools
 import importlib.util
 import re
 import sys
@@ -24,6 +25,7 @@ class Registered(Protocol):
     name: str
     version: int | None
     entry_point: Any
+    vector_entry_point: Any
     kwargs: dict[str, Any]
 
 
@@ -93,8 +95,13 @@ def _unregistered(env_id: str, factory: own.Factory) -> Registered:
     """A registration for a class or function, which Gymnasium's registry does not have."""
     from gymnasium.envs.registration import EnvSpec
 
+    from ga3c.envs import singly, vectors
+
     spec: Any = EnvSpec(id=env_id.rpartition(":")[2].rpartition(".")[2], entry_point=factory)
     registered: Registered = spec
+    if vectors.makes_vectors(factory):
+        registered.vector_entry_point = vectors.Own(factory)
+        registered.entry_point = functools.partial(singly.Singly, env_id, registered)
     return registered
 
 

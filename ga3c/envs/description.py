@@ -29,6 +29,8 @@ class Description:
     """Steps after which an episode is cut off, where that is known."""
     notes: tuple[str, ...] = ()
     """What seems doubtful about it: sentences for people."""
+    vector_from: int = 0
+    """The least number of agents for which its vectorised environment is faster than several of this one; 0 without."""
 
     def to_json(self) -> str:
         return json.dumps(vars(self) | {name: _plain(getattr(self, name)) for name in _SPACES})

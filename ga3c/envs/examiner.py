@@ -62,7 +62,7 @@ def _examine(task: dict[str, Any], tell: Tell) -> None:
         return
     tell(doing="make", method="its constructor")
     env = gym.construct(env_id, registered, args, wraps)
-    description = gym.described(env_id, env)
+    description = dataclasses.replace(gym.described(env_id, env), vector_from=gym.vector_from(registered))
     notes, masked = trial.check(env_id, env, lambda method: tell(doing="try", method=method))
     files = _files([env_id, *wrapping.factory_ids(wraps)], env)
     tell(description=dataclasses.replace(description, masked=masked).to_json(), notes=notes, files=files)

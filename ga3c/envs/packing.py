@@ -25,6 +25,9 @@ class Packer:
         self._vector = next((n for n, part in enumerate(seen.layout.parts) if not part.is_picture), None)
         self.shape = space.shape if isinstance(space, spaces.Box) else None
         """The shape of an observation; None where it is no array."""
+        floats = isinstance(space, spaces.Box) and self._vector is not None and not is_bytes(space)
+        self._plain = space.shape if floats else None
+        """The shape of an observation whose numbers, as they are, make the frame."""
 
     def contains(self, observation: Any) -> bool:
         """Whether this is one observation, by its parts and their shapes."""
@@ -44,11 +47,31 @@ class Packer:
         if self._vector is not None and not np.isfinite(parts[self._vector]).all():
             self._refuse(parts[self._vector])
 
+    def rows(self, observations: Any, out: NDArray[Any]) -> None:
+        """The same for several observations, batched as in vectorised environments: arrays [N, ...] in place of each
+        array or number."""
+        if self._plain is None:
+            for row, frame in enumerate(out):
+                self(row_of(self._space, observations, row), frame)
+            return
+        out[...] = _shaped(observations, (len(out), *self._plain), "observation").reshape(out.shape)
+        if not np.isfinite(out).all():
+            self._refuse(out[~np.isfinite(out).all(axis=1)][0])
+
     def _refuse(self, vector: NDArray[Any]) -> None:
         """Names the number of a vector that is not finite."""
         place = int(np.flatnonzero(~np.isfinite(vector))[0])
         leaf = next(leaf for leaf, _ in self._writers if leaf.range[0] <= place < leaf.range[1])
         raise ValueError(f"the environment gave an {_name(leaf)} that is not finite: it has {vector[place]}")
+
+
+def row_of(space: spaces.Space[Any], values: Any, row: int) -> Any:
+    """One environment's observation from those of several."""
+    if isinstance(space, spaces.Dict):
+        return {name: row_of(part, values[name], row) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(row_of(part, values[number], row) for number, part in enumerate(space.spaces))
+    return values[row]
 
 
 def _value(observation: Any, leaf: Leaf, space: spaces.Space[Any]) -> Any:

@@ -144,6 +144,8 @@ class EnvSpec:
     """What the actions of a single choice are called; empty where that is not known."""
     notes: tuple[str, ...] = ()
     """What seemed doubtful when it was tried: sentences for people."""
+    vector_from: int = 0
+    """From this many agents on, a group plays in one vectorised environment; 0: each agent has an environment."""
 
     @property
     def raw_screens(self) -> bool:

@@ -27,8 +27,8 @@ class Loss(NamedTuple):
     moments: Tensor
     """What the targets of the values add to the statistics of returns, [3]; [0] where returns are not scaled."""
 
-    def measure(self, gradient_norm: Tensor, out: Tensor) -> None:
-        """Writes what is reported of an update with this loss to `out`, in the order of `Measured`."""
+    def measure(self, gradient_norm: Tensor, out: Tensor | None = None) -> Tensor:
+        """What is reported of an update with this loss, in the order of `Measured`, written to `out` if it is given."""
         measured = Measured(
             loss=self.total.detach(),
             policy_loss=self.policy,
@@ -36,7 +36,7 @@ class Loss(NamedTuple):
             entropy=self.entropy,
             gradient_norm=gradient_norm,
         )
-        torch.stack(measured, out=out)
+        return torch.stack(measured, out=out)
 
 
 class Head(Protocol):

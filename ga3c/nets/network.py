@@ -74,6 +74,14 @@ class Network(nn.Module):
             of_value = features
         return self.head(features), self.value(of_value).squeeze(-1), state
 
+    def act(self, observations: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """As `step`, without the values: no action depends on them, and with a torso of their own they cost as much as
+        the actions."""
+        features = self._through(self.torso, self.unpack(observations))
+        if self.core is not None:
+            features, state = self.core(features, state)
+        return self.head(features), state
+
     def unroll(self, observations: Tensor, state: Tensor | None, begins: Tensor | None) -> tuple[Tensor, Tensor]:
         """Rollouts [B, T, *observation] to the policy's parameters [B, T, A] and values [B, T].
 

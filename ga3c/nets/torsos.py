@@ -65,6 +65,19 @@ class PixelConv(nn.Conv2d):
         return linear(patches, self.weight.permute(0, 2, 3, 1).flatten(1), self.bias).permute(0, 3, 1, 2)
 
 
+class Tanh(nn.Tanh):
+    """tanh(x), on a CPU as 2 / (1 + exp(-2 x)) - 1, which differs by a rounding error. torch's kernel for the logistic
+    function takes an eighth of the time of the one for tanh: 8 against 64 us for 258 x 128 numbers on an AMD EPYC."""
+
+    MANY = 8192
+    """The least numbers for which the two operations more pay."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.is_cuda or input.numel() < self.MANY or input.dtype != torch.float32:
+            return super().forward(input)
+        return torch.sigmoid(2.0 * input) * 2.0 - 1.0
+
+
 class FlattenPixels(nn.Module):
     """[N, C, H, W] to [N, H * W * C], without a copy where the channels of a pixel are adjacent in memory."""
 
@@ -125,7 +138,7 @@ def mlp_torso(shape: Shape, env_id: str, net: str) -> tuple[nn.Sequential, int]:
             f"{others}."
         )
     (size,) = shape
-    layers = (nn.Linear(size, MLP_WIDTH), nn.Tanh(), nn.Linear(MLP_WIDTH, MLP_WIDTH), nn.Tanh())
+    layers = (nn.Linear(size, MLP_WIDTH), Tanh(), nn.Linear(MLP_WIDTH, MLP_WIDTH), Tanh())
     return nn.Sequential(*layers), MLP_WIDTH
 
 

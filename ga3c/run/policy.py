@@ -98,7 +98,7 @@ class Policy:
     def _decide(self, state: PolicyState, masks: NDArray[np.uint8] | None) -> tuple[NDArray[Any], PolicyState]:
         network, spec = self.trained.network, self.trained.spec
         observations = state.stacks.reshape(len(state.stacks), *spec.observation_shape)
-        parameters, _, memory = network.step(torch.tensor(observations, device=self.trained.device), state.memory)
+        parameters, memory = network.act(torch.tensor(observations, device=self.trained.device), state.memory)
         parameters = nets.masked(parameters, None if masks is None else torch.tensor(masks, device=parameters.device))
         head = network.head
         actions = head.mode(parameters) if self._greedy else head.sample(parameters, self._generator)[0]

@@ -106,6 +106,8 @@ def resolve(
             defaults[f"{name}_end"] = chosen[name]  # a preset that keeps the rate constant keeps the chosen one so
     if chosen.get("minutes"):
         defaults["steps"] = 0  # the preset's number of steps is for runs without a limit of their own
+    if chosen.get("deterministic"):
+        defaults["vector"] = "off"  # whether one is faster depends on the number of processes, and results must not
     if chosen.get("correction") in ("none", "epsilon"):
         defaults["explore_after"] = 0  # these do not correct for exploration
     if base.engine.system == "ga3c":

@@ -52,22 +52,31 @@ def learned_values(engine: Any, wait_until: WaitUntil, updates: int, states: int
 # -- what is learned --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("correction", "rollout"), [("none", 5), ("vtrace", 1)])
+@pytest.mark.parametrize(
+    ("env_id", "correction", "rollout"),
+    [("toys:Countdown-v0", "none", 5), ("toys:Countdown-v0", "vtrace", 1), ("vectors:countdowns", "none", 5)],
+)
 def test_the_reward_of_the_last_step_is_learned_from(
-    make_engine: MakeEngine, wait_until: WaitUntil, correction: str, rollout: int
+    make_engine: MakeEngine, wait_until: WaitUntil, env_id: str, correction: str, rollout: int
 ) -> None:
     learn = learn_config(correction=correction, rollout=rollout, batch_rollouts=20 // rollout)
-    engine = make_engine("toys:Countdown-v0", learn, agents=8)
+    engine = make_engine(env_id, learn, agents=8)
     values = learned_values(engine, wait_until, updates=250, states=3)
     assert values == pytest.approx(toys.Countdown.values(0.8), abs=0.05)
 
 
-@pytest.mark.parametrize(("correction", "rollout"), [("none", 5), ("vtrace", 4), ("epsilon", 1)])
+@pytest.mark.parametrize(
+    ("env_id", "correction", "rollout"),
+    [
+        *[("toys:Wheel-v0", *case) for case in (("none", 5), ("vtrace", 4), ("epsilon", 1))],
+        *[(f"vectors:wheels{mode}", "none", 5) for mode in ("", "_disabled")],
+    ],
+)
 def test_a_truncated_episode_bootstraps_from_its_true_final_observation(
-    make_engine: MakeEngine, wait_until: WaitUntil, correction: str, rollout: int
+    make_engine: MakeEngine, wait_until: WaitUntil, env_id: str, correction: str, rollout: int
 ) -> None:
     learn = learn_config(correction=correction, rollout=rollout, batch_rollouts=20 // rollout)
-    engine = make_engine("toys:Wheel-v0", learn, agents=8)
+    engine = make_engine(env_id, learn, agents=8)
     values = learned_values(engine, wait_until, updates=400, states=5)
     assert values == pytest.approx(toys.Wheel.values(0.8), abs=0.05)
 

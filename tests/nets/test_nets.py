@@ -13,7 +13,7 @@ from ga3c.engine.model import Model
 from ga3c.envs.spec import ActionSpec, EnvSpec
 from ga3c.errors import UserError
 from ga3c.nets import DiscreteHead, build, make_head
-from ga3c.nets.torsos import PixelConv
+from ga3c.nets.torsos import PixelConv, Tanh
 
 torch.set_num_threads(1)
 
@@ -380,3 +380,14 @@ def test_the_head_follows_the_actions() -> None:
     head = make_head(5, ActionSpec.discrete(3))
     assert isinstance(head, DiscreteHead)
     assert head(torch.zeros(2, 5)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("rows", [2, 256], ids=["few", "many"])
+def test_the_tanh_of_many_numbers_is_tanh(rows: int) -> None:
+    numbers = (4.0 * torch.randn(rows, 128)).requires_grad_()
+    weight = torch.randn_like(numbers)
+    both = [tanh(numbers) for tanh in (Tanh(), torch.tanh)]
+    gradients = [torch.autograd.grad((one * weight).sum(), numbers)[0] for one in both]
+    assert torch.allclose(*both, rtol=0.0, atol=2e-7)
+    assert torch.allclose(*gradients, rtol=0.0, atol=2e-6)
+    assert Tanh()(torch.tensor([-1e9, 0.0, 1e9]).repeat(4096)).unique().tolist() == [-1.0, 0.0, 1.0]

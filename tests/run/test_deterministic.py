@@ -78,11 +78,13 @@ def test_two_runs_are_equal_bit_by_bit(tmp_path: Path) -> None:
         ("CartPole-v1", "--agents", 1, "--steps", 10_000),
         ("CartPole-v1", "--net", "mlp-lstm", "--rollout", 8, "--steps", 6000),
         ("CartPole-v1", "--reuse", 4, "--reuse-window", 32, "--steps", 10_000),
+        ("CartPole-v1", "--rollout", 16, "--batch-rollouts", 1, "--steps", 3000),  # 3,000 updates
+        ("CartPole-v1", "--vector", "on", "--agents", 16, "--steps", 10_000),
         ("CartPole-v1", "--delay", 5, "--steps", 10_000),
         ("CartPole-v1", "--preset", "paper", "--steps", 6000),
         ("ALE/Pong-v5", "--agents", 8, "--steps", 1500, "--sticky", 0.25, "--max-frames", 400),
     ],
-    ids=["one agent", "lstm", "reuse", "delay", "paper", "pong"],
+    ids=["one agent", "lstm", "reuse", "recorded", "vector", "delay", "paper", "pong"],
 )
 def test_two_runs_of_any_kind_are_equal_bit_by_bit(tmp_path: Path, words: tuple[object, ...]) -> None:
     assert_equal_runs(tmp_path, *words)

@@ -2,6 +2,7 @@
 server. It never imports torch."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import socket
@@ -135,7 +136,7 @@ class Host:
             assignment.env_id, assignment.env, raw_screens=assignment.raw_screens, env_args=assignment.env_args
         )
         with tempfile.TemporaryDirectory(prefix="ga3c-host-") as folder:
-            pool = HostedPool(spec, assignment, Path(folder))
+            pool = HostedPool(dataclasses.replace(spec, vector_from=0), assignment, Path(folder))
             frame_bytes = pool.slots.frames[:1].nbytes
             compress = squeezing.choose(assignment.compress, frame_bytes, lambda: _measure(wire))
             if compress != "none" and not squeezing.has_lz4():
