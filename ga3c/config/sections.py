@@ -371,7 +371,8 @@ class Config:
         require(engine.system == "ga3c", "system", engine.system, "ga3c with --cluster")
         if engine.deterministic:
             raise UserError("--deterministic must be left out with --cluster: its steps come in any order.")
-        require(self.env.vector != "on", "vector", self.env.vector, "auto or off with --cluster, where agents play alone")
+        vector = self.env.vector
+        require(vector != "on", "vector", vector, "auto or off with --cluster, where agents play alone")
 
     def _check_deterministic(self) -> None:
         """Refuses settings with which a run would depend on the speed of its threads and processes."""
