@@ -363,7 +363,35 @@ class Falters(Countdown):
         return super().step(action)
 
 
-for _kind in (Countdown, Wheel, RichWheel, PoorWheel, Ledger, Recall, Signpost, Road, Broken, Sleeper, Parent, Falters):
+class Drawn(Countdown):
+    """Renders a picture of one dot, if it is made for that."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        assert self.render_mode == "rgb_array"
+        return np.array([[[1, 2, 3]]], np.uint8)
+
+
+for _kind in (
+    Drawn,
+    Countdown,
+    Wheel,
+    RichWheel,
+    PoorWheel,
+    Ledger,
+    Recall,
+    Signpost,
+    Road,
+    Broken,
+    Sleeper,
+    Parent,
+    Falters,
+):
     _entry_point: Any = _kind
     gymnasium.registry.pop(f"{_kind.__name__}-v0", None)
     gymnasium.register(f"{_kind.__name__}-v0", _entry_point)

@@ -306,7 +306,7 @@ class RunConfig:
     gallery: GalleryName = "auto"
     """Let agents draw what they play while somebody looks in the control room. auto: where this costs nothing until
     then: Atari games, environments with pictures, and those of Gymnasium that draw with pygame. on: make other
-    environments with render_mode="rgb_array" too. off: never."""
+    environments with render_mode="rgb_array" for it too, which may slow them down at any time. off: never."""
     profile: float = 0.0
     """Record what agents, predictors, trainers and the GPU did in the last seconds of the run, as trace.json for
     ui.perfetto.dev (0: off)."""

@@ -251,8 +251,8 @@ class Ga3c:
         """Ends a pause. No part's pause counts as waiting."""
         with self._changing:
             self.pool.go_on()
+            self._trainer_seats.go_on()  # trainers have kept their seats
             self._predictor_seats.go_on()
-            self.training_queue.nudge()
 
     @property
     def rests(self) -> bool:

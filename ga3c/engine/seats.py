@@ -1,6 +1,7 @@
 """Seats: the number of predictors, or of trainers, that may work. Threads without a seat rest."""
 
 import threading
+import time
 
 
 class Seats:
@@ -13,6 +14,8 @@ class Seats:
         self._count = count
         self._taken = 0
         self._paused = False
+        self.resumed_ns = 0
+        """When the last pause ended (`time.monotonic_ns`). What a thread waited before does not count."""
         self._condition = threading.Condition()
         self._closed = False
 
@@ -44,6 +47,7 @@ class Seats:
         """Ends a pause."""
         with self._condition:
             self._paused = False
+            self.resumed_ns = time.monotonic_ns()
             self._condition.notify_all()
 
     @property

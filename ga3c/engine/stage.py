@@ -59,8 +59,8 @@ class Stage(threading.Thread, ABC, Generic[Item]):
             before = time.monotonic_ns()
             while (batch := self.take()) is not None:
                 if batch:
-                    yield batch, time.monotonic_ns() - before
-                before = time.monotonic_ns()  # after a nudge too: it ends pauses, which are no waits
+                    yield batch, time.monotonic_ns() - max(before, self._seats.resumed_ns)
+                    before = time.monotonic_ns()
                 if self._seats.leave():
                     self.rest()
                     break

@@ -99,11 +99,15 @@ class GymEnvironment:
         masked: bool,
         gallery: GalleryName = "off",
     ) -> None:
-        """With a `gallery`, it is made so that `picture` can render, if it can be made so."""
+        """With a `gallery`, `picture` renders where that is possible."""
         self._env_id = env_id
-        made = _drawable(env_id, registered, env_args, config.wrap) if _may_render(gallery, registered) else None
+        mode, is_known = env_args.get("render_mode"), str(registered.entry_point).startswith(_RENDER_ANY_TIME)
+        made = None
+        if gallery == "on" and mode is None and not is_known:
+            made = _drawable(env_id, registered, env_args, config.wrap)
         self._env = made or construct(env_id, registered, env_args, config.wrap, render=render)
-        self._renders = gallery != "off" and getattr(self._env, "render_mode", None) == "rgb_array"
+        self._is_lent = is_known and mode is None
+        self._renders = gallery != "off" and (self._is_lent or made is not None or mode == "rgb_array")
         self._pack = Packer(env_id, self._env.observation_space)
         action = action_of(env_id, self._env.action_space, config)
         self._read_action = reader(action)
@@ -138,11 +142,23 @@ class GymEnvironment:
         seen = of_frame(self._pack.layout, frame)
         if seen is not None or not self._renders:
             return seen
-        _without_a_screen()
-        picture: Any = self._env.render()
+        picture = self._drawn()
         if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
             return None
         return Picture(Kind.RGB, picture.astype(np.uint8, copy=False))
+
+    def _drawn(self) -> Any:
+        """What the environment renders. One that was made without a render mode has it for this moment only: some are
+        slower with one, also while nobody looks."""
+        _without_a_screen()
+        if not self._is_lent:
+            return self._env.render()
+        inner = self._env.unwrapped
+        inner.render_mode = "rgb_array"
+        try:
+            return self._env.render()
+        finally:
+            inner.render_mode = None
 
     def close(self) -> None:
         self._env.close()
@@ -160,21 +176,16 @@ class GymEnvironment:
             raise UserError(f"{self._env_id}: the environment gave a reward of {reward!r}, not a number.") from error
 
 
-_RENDER_FREELY = ("gymnasium.envs.classic_control", "gymnasium.envs.box2d", "gymnasium.envs.toy_text")
-"""Environments that cost the same whether they may render or not, as long as nobody calls `render`: these import pygame
-then, and draw on surfaces in memory. Those of mujoco would need a GPU's driver, which can end a process."""
-
-
-def _may_render(gallery: GalleryName, registered: Registered) -> bool:
-    return gallery == "on" or (gallery == "auto" and str(registered.entry_point).startswith(_RENDER_FREELY))
+_RENDER_ANY_TIME = ("gymnasium.envs.classic_control", "gymnasium.envs.box2d", "gymnasium.envs.toy_text")
+"""Environments that look at their render mode when they render, and at no other time but to show a window or to do more
+work for the picture. They draw with pygame, on surfaces in memory. Those of mujoco would need a GPU's driver, which can
+end a process."""
 
 
 def _drawable(
     env_id: str, registered: Registered, env_args: Mapping[str, Any], wraps: Sequence[str]
 ) -> gymnasium.Env[Any, Any] | None:
-    """The environment made so that it can render; None if it cannot, or if its arguments say how it renders."""
-    if "render_mode" in env_args:
-        return None
+    """The environment made so that it can render; None if it cannot be made so."""
     try:
         return construct(env_id, registered, env_args, wraps, render=True)
     except UserError:

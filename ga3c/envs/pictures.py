@@ -27,9 +27,9 @@ class Picture(NamedTuple):
 
 
 def of_frame(layout: Layout, frame: NDArray[Any]) -> Picture | None:
-    """The first picture in a frame, as the agent sees it; None if there is none."""
+    """The first picture of bytes in a frame, as the agent sees it; None if there is none."""
     for part, view in zip(layout.parts, layout.views(frame), strict=True):
-        if part.is_picture:
+        if part.is_picture and part.dtype == "uint8":
             if part.shape[0] == 3 and len(part.shape) == 3:
                 return Picture(Kind.RGB, view.transpose(1, 2, 0))
             return Picture(Kind.GREY, view if view.ndim == 2 else view[-1])
