@@ -60,16 +60,15 @@ class Looker:
         if not 0 <= agent < len(self._group_of):
             raise UserError(f"There is no agent {agent}; this run has agents 0 to {len(self._group_of) - 1}.")
         place = self._store.newest(agent)
-        # After `newest`: the frame there was complete before its request was answered, or this one is under way.
-        row = place.row - self._pool.queue.is_taken([self._group_of[agent]])
-        if row < 0:
+        # After `newest`: if the request is not under way, the frame there is complete.
+        if place.row < 0 or self._pool.queue.is_taken([self._group_of[agent]]):
             return None
         with uncaptured() as undisturbed:
             if not undisturbed:
                 return None
-            moment = place.block, row, self._model.version
+            moment = place.block, place.row, self._model.version
             with self._lane.active(), torch.inference_mode():
-                observation, params, value = self._evaluate(place.block, row)
+                observation, params, value = self._evaluate(place.block, place.row)
                 self._lane.finish()
         if not self._store.still_has(agent, place):
             return None

@@ -146,9 +146,9 @@ class ExperienceStore:
 
         self.learned.reshape(-1)[last_step] = learn
         self.versions[next_block, next_row] = version
-        self._known[agents] = True
         self._block[agents] = next_block
         self._row[agents] = next_row + 1
+        self._known[agents] = True  # last, for `newest`
         self._age[agents] = age
         return Places(
             agents=agents,
@@ -169,8 +169,12 @@ class ExperienceStore:
     def newest(self, agent: int) -> Place:
         """Where the newest frame of an agent lies, or will lie in a moment; the row is -1 if it has none. Any thread
         may call it."""
-        row = int(self._row[agent]) - 1 if self._known[agent] else -1
-        return Place(int(self._block[agent]), row)
+        if not self._known[agent]:
+            return Place(-1, -1)
+        before, place = None, Place(-1, -1)
+        while before != place:  # both numbers of one moment
+            before, place = place, Place(int(self._block[agent]), int(self._row[agent]) - 1)
+        return place
 
     def still_has(self, agent: int, place: Place) -> bool:
         """Whether an agent has had the block of a place since `newest` named it, so that what was read there is its

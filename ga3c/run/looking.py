@@ -16,6 +16,8 @@ from ga3c.run.system import System
 
 _INTERVAL = 0.2
 """Seconds from one look for a client to the next, at least."""
+_RETRY = 0.02
+"""Seconds to the next one after a bad moment, such as in the midst of a prediction."""
 _SHARE = 20
 """After a look, this many times the processor's time for it passes until the next, whoever asked for it."""
 
@@ -57,19 +59,22 @@ class Looking:
         client = self._clients.popleft()
         self._clients.append(client)
         before = time.thread_time()
-        self._serve(client)
-        client.due = now + _INTERVAL
+        client.due = now + (_INTERVAL if self._serve(client) else _RETRY)
         self._free_at = time.monotonic() + _SHARE * (time.thread_time() - before)
 
-    def _serve(self, client: "_Client") -> None:
+    def _serve(self, client: "_Client") -> bool:
+        """Looks for a client; False if it was no good moment."""
         try:
             look = self._system.look(client.agent)
         except (Ga3cError, RuntimeError) as error:
             client.connection.refuse(f"Agent {client.agent} cannot be looked at any more: {error}")
-            return
-        if look is not None and look.moment != client.moment and not client.connection.waits_to_send:
+            return True
+        if look is None:
+            return False
+        if look.moment != client.moment and not client.connection.waits_to_send:
             client.moment = look.moment
             client.connection.send({"look": self._told(client.agent, look)})
+        return True
 
     def _told(self, agent: int, look: Look) -> dict[str, Any]:
         memory, frames = self._system.gallery, np.ascontiguousarray(look.frames)
