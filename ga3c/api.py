@@ -100,7 +100,8 @@ def resume(
     """Continues a run from its last checkpoint and returns it when it has ended. `steps` and `minutes` are new limits
     for the whole run; `web`, `web_port` and `web_readonly` are as for `train`. A run of a class or function that cannot
     be imported by name needs it again as `env`, and of such wrappers as `wrap`. Only with `trust`, or if `env` and
-    `wrap` are given, is a module imported that the run's folder names."""
+    `wrap` are given, is a module imported, or a function of an installed package called, that the run's folder
+    names."""
     with _for_python(), devices.restored_settings(), _listening(web, web_port) as listener:
         checked("ui", Ui, ui)
         _bind(folder, env, wrap, trust)

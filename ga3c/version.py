@@ -1,3 +1,3 @@
 """The version of this package, for every room: the package itself may be imported by the command line only."""
 
-__version__ = "0.4.0"
+__version__ = "0.6.0"

@@ -45,10 +45,12 @@ def test_a_run_in_the_current_folder_comes_first(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["cartpol", "CartPole", "CARTPOLE"])
-def test_a_misspelt_name_lists_the_agents(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_name_gets_the_nearest(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"did you mean cartpole\? There are the agents .*cartpole"):
+    with pytest.raises(UserError, match=r"neither the folder of a run nor a trained agent; did you mean cartpole\?$"):
         zoo.resolve(name)
+    with pytest.raises(UserError, match=r"'?xyz'? is neither .* nor a trained agent; ga3c comes with .*cartpole.*\.$"):
+        zoo.resolve("xyz")
 
 
 @pytest.mark.parametrize("path", ["runs/cartpole", "/cartpole", ".", ".."])

@@ -40,7 +40,7 @@ class LearnerTask(Task):
     env_pickle: str = ""
     """The environment's class or function and those of its wrappers, where only the server knows them."""
     gpu_handle: str = ""
-    """Of the GPU memory with the shared model; empty where the model is on the board."""
+    """The handle of the GPU memory with the shared model; empty where the model is on the board."""
 
     MODULE = "ga3c.a3c.worker"
 

@@ -13,7 +13,7 @@ import sys
 
 VARIABLE = "GA3C_AGENT"
 """The environment variable with the mark of an agent process: of its run, its number and its life."""
-_NOT_FOR_IT = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGALRM, signal.SIGUSR1)
+_FOR_THE_SERVER = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGALRM, signal.SIGUSR1)
 """Signals that schedulers send to all processes of a job. The server answers them, and the guardian ends after it."""
 _MOST_PASSES = 100
 """How often all processes are looked at. Each look finds the processes that were started during the look before it;
@@ -66,7 +66,7 @@ def _kill(pid: int, mark: str) -> None:
 
 def main(mark: str, server: int) -> None:
     """Waits until the server closes the pipe on the standard input or ends, then kills what is marked."""
-    for number in _NOT_FOR_IT:
+    for number in _FOR_THE_SERVER:
         signal.signal(number, signal.SIG_IGN)
     waiting = select.poll()
     waiting.register(0, select.POLLIN)

@@ -13,10 +13,10 @@ def shares(episodes: int, agents: int) -> list[list[int]]:
 
 
 class Performer:
-    """Plays through one slot, like `Agent`, whole episodes with raw rewards."""
+    """Like an `Agent` it plays through one slot: whole episodes, with raw rewards."""
 
     def __init__(self, environment: Environment, slots: Slots, index: int, episodes: int) -> None:
-        """`episodes` are those of all agents together."""
+        """`episodes` is the number that all agents play together."""
         self._agent = Agent(environment, slots, index, clip_rewards=False, life_loss=False)
         self._flags = slots.flags
         self._index = index

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 from ga3c.errors import Diverged, Ga3cError
 
 DIVERGED = 93
-"""The exit code of a child whose policy is no longer finite, for which another life would be no better. Environments
-that end their process do so with other codes."""
+"""The exit code of a child whose policy is no longer finite: a restart would not help. Environments that end their
+process use other codes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class BaselineTask:
     seconds: float
     """The second is of the policy after this many seconds of training."""
     episodes: int
-    """Of each evaluation."""
+    """Episodes of each evaluation."""
     evaluation_seed: int
     out: str
     """The JSON file for the results; the episodes of training go to a CSV file beside it."""

@@ -39,7 +39,7 @@ class Size:
     """One way to step environments."""
 
     envs: int
-    """In all processes together."""
+    """Environments in all processes together."""
     batch: int
     """Environments that answer at a time. The others step meanwhile."""
     processes: int

@@ -45,7 +45,7 @@ class ComparisonArguments(BenchArguments):
     core)."""
     precision: Precision = "tf32"
     """Precision of matrix products in the network: fp32, tf32 (on a GPU; elsewhere fp32) or bf16."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
     """Also write the results as JSON and CSV, and a picture, to this folder. Settings that its CSV already holds are
     not measured again, so a command that was stopped can continue."""
     plot: bool = True

@@ -1,6 +1,5 @@
 """Evaluates trained runs under one or several protocols, and keeps the results in their folders."""
 
-import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from ga3c.bench import record, training
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.training import Budget
 from ga3c.config import DeviceName
+from ga3c.metrics.strict_json import from_json
 from ga3c.metrics.text import number
 from ga3c.run import evaluate
 
@@ -52,8 +52,8 @@ class Judge:
         copied without checkpoints."""
         path, done = self._path(name, rules), training.recorded(self._out / name)
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
+            found: dict[str, Any] = dict(from_json(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
             return None
         same = done is not None and found.get("steps") == done.steps and found.get("episodes") == self._episodes
         return found if same else None

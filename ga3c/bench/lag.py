@@ -66,7 +66,7 @@ class LagArguments(BenchArguments):
     budget: float = 0.0
     """Start no run that would end later than this many seconds from now (0: no limit). Run the same command again to
     continue."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
     """Also write the results as JSON and CSV, and a picture, to this folder. Runs that its CSV already holds are not
     trained again, so a command that was stopped can continue."""
     plot: bool = True

@@ -57,11 +57,11 @@ def expected_start(config: Config) -> float:
 
 class LiveRun:
     """A run that trains while its numbers change. A process that fails ends it, since a restart would distort the
-    figures; a run that `mends` restarts it."""
+    figures; with `restarts_failed` it is restarted instead."""
 
     def __init__(self, system: Ga3c, gpu: nvml.Gpu | None) -> None:
         self.system = system
-        self.mends = False
+        self.restarts_failed = False
         self.restarts = 0
         """How many processes were restarted."""
         self._gpu = gpu
@@ -72,10 +72,10 @@ class LiveRun:
         if self.system.stats.failure:
             raise RunFailed(self.system.stats.failure)
         for failure in self.system.find_failed():
-            if self.mends:
+            if self.restarts_failed:
                 continue
             raise RunFailed(f"Agent process {failure.worker} ended with {failure.exit_code}.\n{failure.last_words}")
-        if self.mends:
+        if self.restarts_failed:
             self.restarts += self.system.restart_failed()
         snapshot, ended = self.system.stats.snapshot()
         for episode in ended:

@@ -39,11 +39,11 @@ class ScalingArguments(BenchArguments):
     """Seconds to measure each point, after a warm-up."""
     axes: tuple[Axis, ...] = AXES
     """What to vary: agents, workers (agent processes), nets."""
-    agents: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]")] = None
+    agents: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]", help_behavior_hint="")] = None
     """Numbers of agents; by default from an eighth to twice the preset's."""
-    workers: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]")] = None
+    workers: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="N [N ...]", help_behavior_hint="")] = None
     """Numbers of agent processes; by default 1, 2, 4 and so on up to the number of cores."""
-    nets: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NET[:STRIDE] [...]")] = None
+    nets: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NET[:STRIDE] [...]", help_behavior_hint="")] = None
     """Networks; by default small, nature, large:4, large:2 and large:1 (mlp for vector observations)."""
     out: Annotated[Path, output.flag("scaling")] = field(default_factory=output.fresh("scaling"))
     """Where scaling.csv, scaling.json and scaling.png go."""

@@ -76,8 +76,8 @@ class Outlook:
         return [START_UP + share * self._whole + self._finish_seconds for share in self._shares[first:]]
 
     def follow(self, place: int, bar: PhaseBar) -> OnLeft:
-        """Tells a bar how long the run at this place still takes, which begins now, and what that means for the runs
-        after it."""
+        """For the run at this place, which begins now: a function that takes the seconds left of it, shows them on the
+        bar, and expects the runs after it to take as long."""
         begin, share = time.monotonic(), self._shares[place]
 
         def on_left(left: float) -> None:

@@ -113,7 +113,7 @@ def soak(config: Config, args: SoakArguments) -> tuple[list[Sample], list[Check]
     ):
         bar.begin("starting")
         run.warm_up(episodes)
-        run.mends = args.faults
+        run.restarts_failed = args.faults
         bar.begin("soaking")
         rows, stuck = change(run, args, episodes, bar, faults)
         stuck = stuck or find_stuck(run, episodes)

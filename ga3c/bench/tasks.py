@@ -2,7 +2,6 @@
 the same steps and at the same time."""
 
 import functools
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,11 +16,12 @@ from ga3c.bench import arguments, baselines, cells, output, record, report, task
 from ga3c.bench.baselines import BaselineName, BaselineTask, Moment
 from ga3c.bench.progress import PhaseBar
 from ga3c.bench.report import Ending
-from ga3c.bench.task_sets import Task
+from ga3c.bench.task_sets import BenchTask
 from ga3c.bench.training import Budget, ignore_left
 from ga3c.config import Config
 from ga3c.errors import RunFailed
 from ga3c.flags import parsing
+from ga3c.metrics.strict_json import from_json
 from ga3c.metrics.text import number
 from ga3c.run import evaluate, settings
 
@@ -42,12 +42,12 @@ class TasksArguments:
     """The tasks: classic (vectors with discrete actions), spaces (one or two for each kind of observation and action;
     they need gymnasium[box2d,mujoco] and minigrid), or single tasks of both by name."""
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N [N ...]")] = (1, 2, 3)
-    """A run with each."""
+    """Seeds: each task is trained once with each of them."""
     baselines: Annotated[tuple[BaselineName, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = ("a2c", "ppo")
     """What to compare with: a2c and ppo with the library's settings, ppo-zoo with those of the RL Baselines3 Zoo.
     There is no comparison without Stable-Baselines3."""
     moments: Annotated[tuple[Moment, ...], tyro.conf.arg(metavar="NAME [NAME ...]")] = get_args(Moment)
-    """When the others are evaluated: steps (after as many as ours), seconds (after as many as ours)."""
+    """When the others are evaluated: steps (after as many steps as our run), seconds (after as many seconds)."""
     steps: int = 0
     """Agent steps of each run (0: each task's own limit)."""
     episodes: int = 0
@@ -64,7 +64,7 @@ class TasksArguments:
         arguments.check_range("--episodes", self.episodes, 0)
         arguments.check_range("--steps", self.steps, 0)
 
-    def chosen(self) -> list[Task]:
+    def chosen(self) -> list[BenchTask]:
         """The tasks with the steps and episodes of this command."""
         tasks = task_sets.chosen(self.tasks)
         if self.steps:
@@ -108,7 +108,7 @@ def main(words: Sequence[str]) -> None:
 # -- what is trained --------------------------------------------------------------------------------------------------
 
 
-def configured(task: Task, seed: int) -> Config:
+def configured(task: BenchTask, seed: int) -> Config:
     """The settings of `ga3c train ENV --seed N` with the task's limit."""
     limits = {name: value for name in ("steps", "minutes") if (value := getattr(task, name))}
     return settings.resolve(task.env_id, "fast", {"seed": seed, "log": "csv", **limits}, env_args=task.env_args)
@@ -118,7 +118,7 @@ def _folder(out: Path, name: str, seed: int, trainer: str) -> Path:
     return out / f"{name.replace(', ', '-').replace(' ', '-')}-{trainer}-{seed}"
 
 
-def _train_all(args: TasksArguments, task: Task, seed: int, others: Sequence[BaselineName], bar: PhaseBar) -> None:
+def _train_all(args: TasksArguments, task: BenchTask, seed: int, others: Sequence[BaselineName], bar: PhaseBar) -> None:
     """Ours first: the others train for as long."""
     folder = _folder(args.out, task.name, seed, OURS)
     if _read(folder) is None:
@@ -160,7 +160,9 @@ def _seconds(folder: Path) -> float:
     return done.seconds if done else 0.0
 
 
-def _found(args: TasksArguments, task: Task, seed: int, others: Sequence[BaselineName]) -> Iterator[dict[str, Any]]:
+def _found(
+    args: TasksArguments, task: BenchTask, seed: int, others: Sequence[BaselineName]
+) -> Iterator[dict[str, Any]]:
     """A row for each evaluation that is on file."""
     about = {"task": task.name, "seed": seed}
     folder = _folder(args.out, task.name, seed, OURS)
@@ -181,7 +183,7 @@ def _found(args: TasksArguments, task: Task, seed: int, others: Sequence[Baselin
                 yield about | {"trainer": name, "at": at} | measured
 
 
-def _version(args: TasksArguments, tasks: Sequence[Task], others: Sequence[BaselineName]) -> str | None:
+def _version(args: TasksArguments, tasks: Sequence[BenchTask], others: Sequence[BaselineName]) -> str | None:
     """The version of Stable-Baselines3 behind the results."""
     found = (
         _read(_folder(args.out, task.name, seed, name)) for task in tasks for seed in args.seeds for name in others
@@ -202,10 +204,9 @@ def _episodes_file(out: Path, task: str, seed: int, trainer: str) -> Path:
 
 def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(_file(folder).read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+        return dict(from_json(_file(folder).read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
-    return found
 
 
 # -- what people see --------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class VariantArguments(RunArguments):
     """Seconds to measure each variant, after a warm-up."""
     repeats: int = 1
     """How many times to measure the variants in turn."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
     """Also write the results to this folder."""
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Trial(Generic[T]):
 
     name: str
     repeat: int
-    """From 1."""
+    """The number of the repeat, from 1."""
     found: T
 
 

@@ -22,7 +22,7 @@ class Report:
     """The most serious first."""
     cores: int
     curve: Curve | None
-    """Of the training; None if it was left out."""
+    """The curve of the training; None if it was left out."""
 
     @property
     def is_sound(self) -> bool:

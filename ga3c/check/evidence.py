@@ -26,7 +26,7 @@ class Numbers:
     """The numbers of one array of the observations."""
 
     name: str
-    """Of the part of a Dict or Tuple; empty for the whole observation."""
+    """The name of the part of a Dict or Tuple; empty for the whole observation."""
     dtype: str
     size: int
     is_picture: bool
@@ -68,7 +68,7 @@ class Play:
 
     steps: int = 0
     step_seconds: float = 0.0
-    """Within `step`, in all."""
+    """Seconds within `step`, in all."""
     resets: int = 0
     reset_seconds: float = 0.0
     lengths: list[int] = field(default_factory=list)

@@ -30,7 +30,7 @@ class Curve:
     entropy: tuple[float, ...]
     value_loss: tuple[float, ...]
     scores: tuple[float, ...]
-    """Of each episode that ended."""
+    """The score of each episode that ended."""
     values_scaled: bool
     """Whether the value loss is in units of the variance of returns (`--scale-returns`)."""
     continuous: bool = False
@@ -46,9 +46,9 @@ class Learned:
     explained: float
     """The share of the variance of returns that values explain, in the last third of the run."""
     entropy_fell: float
-    """By which share of its start the entropy fell; for real numbers, by how much."""
+    """The share of its start by which the entropy fell; for real numbers the difference."""
     score_moved: float
-    """From the first third of the episodes to the last, in standard deviations of the scores."""
+    """How far the score rose from the first third of the episodes to the last, in standard deviations of the scores."""
 
 
 def learned(curve: Curve) -> Learned:

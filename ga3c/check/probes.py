@@ -18,7 +18,7 @@ from ga3c.check.evidence import Growth, Seeding
 from ga3c.check.subject import Subject, draw
 
 _STEPS = 200
-"""Of a trajectory, over as many episodes as it takes."""
+"""Steps of a trajectory, over as many episodes as it takes."""
 _SEED, _OTHER = 12_345, 54_321
 _RESETS = 60
 _WARM_UP = 20

@@ -27,7 +27,7 @@ class SettingsFile:
     preset: PresetName | None = None
     env_args: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """By their names."""
+    """The settings by their names."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

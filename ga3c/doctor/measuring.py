@@ -27,7 +27,7 @@ class Measured:
     """The measurements; None for one that failed."""
 
     seconds: float
-    """Of all three phases together."""
+    """Seconds that all three phases took."""
     ceiling: Ceiling | None
     acting: Measurement | None
     training: Measurement | None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 # `packaging` is imported where it is used, since it may be missing like any other dependency.
 
-_LEFT_OUT = "dev"
-"""The extra that only developers of this package need."""
+_LEFT_OUT = ("dev", "docs")
+"""The extras that only developers of this package need."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def read_ranges() -> Ranges:
     else:
         needed = list(_installed_requirements())
         python = (importlib.metadata.metadata("ga3c").get_all("Requires-Python") or [""])[0]
-    packages = tuple(_look_up(text, extra) for extra, text in needed if extra != _LEFT_OUT)
+    packages = tuple(_look_up(text, extra) for extra, text in needed if extra not in _LEFT_OUT)
     return Ranges(packages, python, platform.python_version() in SpecifierSet(python, prereleases=True))
 
 

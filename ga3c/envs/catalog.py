@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, Protocol
@@ -66,6 +66,7 @@ def find(env_id: str) -> Registered:
         return _unregistered(env_id, own.find(env_id))
     module, colon, name = env_id.rpartition(":")
     specs = _registry()
+    before = set(specs)
     if colon and not module:
         name = env_id
     elif colon:
@@ -80,8 +81,9 @@ def find(env_id: str) -> Registered:
         return specs[name]
     if module and callable(factory := own.attribute(module, name)):
         return _unregistered(env_id, factory)
-    near = suggest(name)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`ga3c envs` lists all ids."
+    near = _nearest_in(module, name, before) if module else suggest(name)
+    none = f"the module {module} has none." if module else "`ga3c envs` lists all ids."
+    hint = f"did you mean {' or '.join(near)}?" if near else none
     if not near and not module and (package := package_of(name)):
         hint = f"if the package {package} registers it, name it too: {package}:{name}."
     raise UserError(f"No environment is called {env_id!r}; {hint}")
@@ -129,10 +131,26 @@ def _list_module(module: str, pattern: str) -> list[CatalogEntry]:
         importlib.import_module(module)
     except Exception as error:  # the module may raise anything
         raise own.not_imported(f"{module}:{pattern}", module, error) from error
-    package = module.partition(".")[0]
-    of_package = re.compile(rf"{re.escape(package)}[.:]")
-    specs = (s for s in _usable() if s.id not in before or of_package.match(str(s.entry_point)))
-    return [CatalogEntry(f"{module}:{spec.id}", "gym", "") for spec in specs if _matches(spec.id, pattern)]
+    ids = _ids_of(module, before)
+    return [CatalogEntry(f"{module}:{env_id}", "gym", "") for env_id in ids if _matches(env_id, pattern)]
+
+
+def _ids_of(module: str, before: Collection[str]) -> list[str]:
+    """The ids that a module's package has registered: those that there were not `before` its import, and those whose
+    environments are in it."""
+    of_package = re.compile(rf"{re.escape(module.partition('.')[0])}[.:]")
+    return [spec.id for spec in _usable() if spec.id not in before or of_package.match(str(spec.entry_point))]
+
+
+def _nearest_in(module: str, name: str, before: Collection[str]) -> list[str]:
+    """At most three environments of an imported module, most similar to `name` first; a few of them where none is."""
+    import gymnasium
+
+    kinds = (kind for kind in vars(sys.modules[module]).values() if isinstance(kind, type))
+    classes = [kind.__name__ for kind in kinds if issubclass(kind, gymnasium.Env) and kind.__module__ == module]
+    known = [*classes, *_ids_of(module, before)]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6) or known[:3]
+    return [f"{module}:{one}" for one in near]
 
 
 def package_of(env_id: str) -> str | None:

@@ -19,7 +19,7 @@ class Description:
     """The spaces of an environment and its time limit, without the environment."""
 
     observation_space: spaces.Space[Any]
-    """Of the kinds that Gymnasium has for fixed numbers of values, and texts, which are left out."""
+    """Made of the kinds that Gymnasium has for fixed numbers of values, and of texts, which are left out."""
     action_space: spaces.Space[Any]
     frame_rate: float
     """Pictures per second."""

@@ -24,7 +24,7 @@ class Examined:
     atari: Mapping[str, Any] | None = None
     """The arguments of an Atari game's registration."""
     description: Description | None = None
-    """Of any other environment that was made."""
+    """The description of any other environment that was made."""
     files: tuple[tuple[str, int], ...] = ()
     """The modules that it comes from, and when they last changed."""
 
@@ -39,7 +39,7 @@ class _Subject(NamedTuple):
     env_id: str
     pickle: str
     env_args: str
-    """As JSON; null where it is not made."""
+    """The arguments as JSON; null where the environment is not made."""
     wraps: tuple[str, ...] = ()
     wraps_pickle: str = ""
 

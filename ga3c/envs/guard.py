@@ -2,6 +2,7 @@
 and a process that an environment forks ends where it would leave the environment."""
 
 import os
+import site
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -21,9 +22,15 @@ _LIBRARIES = tuple(
     for path in {
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(*site.getsitepackages(), site.getusersitepackages()),
     }
 )
 """Folders of code that is not the user's: this package, Python's library, installed packages."""
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of code is the user's own."""
+    return not file.startswith((*_LIBRARIES, "<"))
 
 
 class EnvironmentFailed(UserError):
@@ -42,8 +49,8 @@ class Place(NamedTuple):
 
 
 def innermost(places: list[Place]) -> Place | None:
-    """Of a stack, the innermost line that is the user's own, or else the innermost of all. The last is innermost."""
-    own = [place for place in places if not place.file.startswith((*_LIBRARIES, "<"))]
+    """The innermost line of a stack that is the user's own, or else the innermost of all. It comes last."""
+    own = [place for place in places if is_own(place.file)]
     stack = own or places
     return stack[-1] if stack else None
 

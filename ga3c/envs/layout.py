@@ -31,7 +31,7 @@ class Part:
     name: str
     kind: Literal["picture", "vector"]
     shape: tuple[int, ...]
-    """Within a frame: [H, W] or [C, H, W] for a picture, [D] for a vector."""
+    """The shape within a frame: [H, W] or [C, H, W] for a picture, [D] for a vector."""
     dtype: Dtype
     """The bytes of a picture are scaled by the network. Floats are packed as the network takes them."""
     background: int = 0

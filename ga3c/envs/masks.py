@@ -14,7 +14,7 @@ from ga3c.envs.spec import Action, ActionSpec, Mask
 from ga3c.errors import UserError
 
 KEY = "action_mask"
-"""Of the mask in `info`."""
+"""The key of the mask in `info`."""
 
 
 def has_mask(info: Any) -> bool:

@@ -110,7 +110,7 @@ def is_bytes(space: spaces.Space[Any]) -> bool:
 
 
 def largest_byte(space: spaces.Box) -> int:
-    """By which bytes are divided, so that they become 0 to 1."""
+    """The number by which bytes are divided, so that they become 0 to 1."""
     return max(1, int(space.high.max())) if space.high.size else 1
 
 

@@ -40,11 +40,11 @@ class ActionSpec:
     """How real numbers get into their bounds."""
     env_shape: tuple[int, ...] = ()
     env_dtype: str = "int64"
-    """Of the array that the environment takes."""
+    """The dtype of the array that the environment takes."""
     parts: tuple["ActionSpec", ...] = ()
-    """Of a `tuple` or `dict`. A row has the choices of all parts, then the real numbers of all."""
+    """The parts of a `tuple` or `dict`. A row has the choices of all parts, then the real numbers of all."""
     names: tuple[str, ...] = ()
-    """Of the parts of a `dict`."""
+    """The names of the parts of a `dict`."""
     masked: bool = False
     """Whether the environment says with each observation which actions are legal, and only those are chosen."""
 
@@ -85,12 +85,12 @@ class ActionSpec:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row; () for a single choice."""
+        """The shape of one row; () for a single choice."""
         return () if self.kind == "discrete" else (len(self.nums) + len(self.low),)
 
     @property
     def dtype(self) -> Literal["int64", "float32"]:
-        """Of one row. A choice beside real numbers is a float that is whole."""
+        """The dtype of one row. A choice beside real numbers is a float that is whole."""
         return "float32" if self.low else "int64"
 
     @property
@@ -110,7 +110,7 @@ class ActionSpec:
         return tuple(max(abs(low), abs(high)) < _UNBOUNDED for low, high in zip(self.low, self.high, strict=True))
 
     def __str__(self) -> str:
-        """In a few words."""
+        """The action in a few words."""
         if self.kind == "discrete":
             return f"one of {self.num} actions"
         counts = ((len(self.nums), "choice"), (len(self.low), "real number"))

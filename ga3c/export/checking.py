@@ -32,7 +32,7 @@ class Compared(NamedTuple):
 
 class _Case(NamedTuple):
     name: str
-    """For people."""
+    """What messages call it."""
     observation: Tensor
     state: Tensor | None
 

@@ -23,9 +23,9 @@ from ga3c.files import make_folder, unused
 from ga3c.run.trained import Trained, Which, load, torch_threads
 
 _SEED = 1000
-"""Of the episodes that the check plays."""
+"""Seed of the episodes that the check plays."""
 _BATCH = 3
-"""Of the inputs that a graph is traced with: 1 would be taken for a size that broadcasts."""
+"""Batch size of the inputs that a graph is traced with: 1 would be taken for a size that broadcasts."""
 _PACKAGES = {"onnx": "onnxruntime", "torchscript": "torch"}
 """What an example needs besides gymnasium and numpy."""
 _MODEL = re.compile(r"# -- the model -+\n\n\n(.*?)(?=\n\n\n# -- the policy|\Z)", re.DOTALL)
@@ -39,7 +39,7 @@ class Export(NamedTuple):
     """The model in it."""
     compared: Compared
     precision: str
-    """With which the run trained."""
+    """The precision that the run trained with."""
 
 
 def export(run: Path, name: FormatName, out: Path | None, which: Which = "last") -> Export:

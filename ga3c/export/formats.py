@@ -23,7 +23,7 @@ Exported = Callable[[Arrays], Arrays]
 """A model that was read back: inputs by name to outputs by name."""
 
 OPSET = 17
-"""Of ONNX: the newest that every exporter of torch 2.7 and later, and ONNX Runtime 1.13 and later, know."""
+"""The version of ONNX's operators: the newest that torch 2.7, ONNX Runtime 1.13 and all later versions know."""
 
 
 class Format(NamedTuple):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ga3c.files import read_file, replacing
+from ga3c.metrics.strict_json import from_json
 from ga3c.run import evaluate as evaluating
 from ga3c.run import protocols
 from ga3c.run.folder import RunFolder
@@ -53,7 +54,7 @@ def of(run: Path, trained: Trained, which: Which, episodes: int) -> Scores:
 def kept(path: Path, trained: Trained, episodes: int) -> Scores | None:
     """The scores in a file, if they are of this checkpoint and as many as wanted."""
     try:
-        report = json.loads(read_file(path, _LARGEST))
+        report = from_json(read_file(path, _LARGEST))
         config = trained.config
         same = (
             report["env"] == config.env_id

@@ -32,11 +32,11 @@ class TrainArguments:
         tyro.conf.arg(metavar="{fast,paper}", help_behavior_hint=f"(default: {Config.preset})"),
     ] = None
     """fast: the settings that learn fastest. paper: the settings of the GA3C paper and its code."""
-    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE", help_behavior_hint="")] = None
     """Settings from a .toml file, such as a run's config.toml; it may have any part of them. Flags and ENV replace what
     it says."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """The run's folder; runs/ENV/DATE unless given."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/ENV/DATE)")] = None
+    """The run's folder."""
     ui: Ui = "auto"
     """live: a view of the run; plain: a line every ten seconds; none: warnings only; auto: live on a terminal, else
     plain."""
@@ -118,11 +118,11 @@ class ResumeArguments:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder."""
-    steps: int | None = None
+    steps: Annotated[int | None, tyro.conf.arg(help_behavior_hint="")] = None
     """A new limit of agent steps for the whole run; given alone, it is the only limit."""
-    minutes: float | None = None
+    minutes: Annotated[float | None, tyro.conf.arg(help_behavior_hint="")] = None
     """A new limit of training minutes for the whole run; given alone, it is the only limit."""
-    device: DeviceName | None = None
+    device: Annotated[DeviceName | None, tyro.conf.arg(help_behavior_hint="")] = None
     """Continue on another device."""
     ui: Ui = "auto"
     """live, plain, none, or auto: live on a terminal, else plain."""
@@ -133,7 +133,7 @@ class ResumeArguments:
     web_readonly: bool = False
     """Pages in the browser cannot change the run."""
     trust: bool = False
-    """Import the modules that the run's environment and its wrappers are in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class EvalArguments:
     json: bool = False
     """Print one JSON object and nothing else."""
     trust: bool = False
-    """Import the modules that the run's environment and its wrappers are in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class PlayArguments:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """The run's folder, or the name of a trained agent."""
-    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    video: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Record to this .mp4 (or .gif) file instead of showing a window."""
     episodes: int = 1
     """How many episodes."""
@@ -201,7 +201,7 @@ class PlayArguments:
     seed: int = 1000
     """Seed of the starts and of sampling."""
     trust: bool = False
-    """Import the modules that the run's environment and its wrappers are in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class ExportArguments:
     checkpoint: Annotated[str, tyro.conf.arg(metavar="WHICH")] = "last"
     """Which checkpoint of the run: last, best, its number of steps, or its file."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class CardArguments:
     video: bool = False
     """Record an episode as replay.mp4 beside the card."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class PushArguments:
     video: bool = False
     """Record an episode for the card."""
     trust: bool = False
-    """Import the module that the run's environment is in, without a question."""
+    """Import the modules of the run's environment, wrappers and network without a question."""
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class WebArguments:
 class EnvsArguments:
     """List the environments that can be trained here."""
 
-    pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN")] = None
+    pattern: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PATTERN", help_behavior_hint="")] = None
     """Only ids that contain this, or match it if it holds * or ?. MODULE:PATTERN imports MODULE first."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
+from tyro import _strings
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from ga3c.config import synonyms
@@ -64,6 +65,15 @@ def options(kind: type, prog: str) -> list[Any]:
     with _primitives(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return list(tyro.extras.get_parser(kind, prog=prog, config=STYLE)._actions)
+
+
+def _joined(helptext: str) -> str:
+    """A help text with the lines of each paragraph joined."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", helptext))
+
+
+# By itself tyro keeps the breaks of lines that are indented in the source.
+_strings.remove_single_line_breaks = _joined
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -134,7 +144,8 @@ def _sentence(said: str, kind: type, prog: str) -> str:
         return f"{flag} is {number[1]}." if number else f"{flag} cannot be read: {reason.rstrip('.')}."
     if found := re.match(r"invalid choice '(.*)' for argument '(\S+)'. Expected one of \((.*?),?\)", text):
         choices = [choice.strip(" '") for choice in found[3].split(",")]
-        return f"{found[2]} is {found[1]}, but must be one of {', '.join(c for c in choices if c != 'None')}."
+        name = found[2] if found[2].startswith("-") else found[2].upper()
+        return f"{name} is {found[1]}, but must be one of {', '.join(c for c in choices if c != 'None')}."
     if found := re.match(r"Missing value for argument '(\S+)'", text):
         return f"{found[1]} needs a value; `{prog} --help` explains it."
     if found := re.match(r"Missing from [^:]*: *(\S+)", text):

@@ -9,7 +9,7 @@ from ga3c import machine
 
 
 class _Ticks(NamedTuple):
-    """Of all cores that this process may use, since the system started."""
+    """The ticks of all cores that this process may use, since the system started."""
 
     busy: int
     total: int

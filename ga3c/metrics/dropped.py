@@ -11,7 +11,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from ga3c.files import replacing, sync_folder
 from ga3c.metrics import rows
-from ga3c.metrics.rows import Head
+from ga3c.metrics.rows import FirstLine
 from ga3c.metrics.text import count
 
 MOST_DROPPED = 256 * 1024**2
@@ -30,10 +30,10 @@ class Limit(NamedTuple):
 
     steps: int = sys.maxsize
     seconds: float = math.inf
-    """As it is in the table, rounded."""
+    """Training time, rounded as in the table."""
 
 
-def drop(path: Path, head: Head, limit: Limit, header: bytes) -> list[str]:
+def drop(path: Path, head: FirstLine, limit: Limit, header: bytes) -> list[str]:
     """Moves rows beyond the limit and damaged rows from the table at `path` to a file beside it, which begins with
     `header`. However a crash ends it, no row is lost. Returns sentences for people about what was moved."""
     with path.open("rb") as file:
@@ -79,7 +79,7 @@ class _Found(NamedTuple):
         return _Found(numbers["later"], numbers["damaged"], first, is_tail)
 
 
-def judged(file: BinaryIO, head: Head, start: int, limit: Limit) -> Iterator[tuple[bytes, Kind, bool]]:
+def judged(file: BinaryIO, head: FirstLine, start: int, limit: Limit) -> Iterator[tuple[bytes, Kind, bool]]:
     """The lines from `start` on in pieces, what becomes of each, and whether the piece begins a line. A last line
     without an end was torn when the run was killed, after its checkpoint."""
     file.seek(start)
@@ -99,7 +99,7 @@ def _is_late(row: "re.Match[bytes]", seconds: float) -> bool:
     return seconds < math.inf and rows.number(row.groupdict().get("seconds", b"").decode()) > seconds
 
 
-def _start(file: BinaryIO, head: Head, limit: Limit) -> int:
+def _start(file: BinaryIO, head: FirstLine, limit: Limit) -> int:
     """The offset from which on rows are checked: before all rows beyond the limit."""
     for start in rows.starts(file, head.end, _CHECKED):
         kinds = (kind for _, kind, _ in itertools.islice(judged(file, head, start, limit), _TRIED))

@@ -46,7 +46,7 @@ def pattern(names: Sequence[str], texts: Collection[str], wholes: Collection[str
     return re.compile(b",".join(cells) + rb"\r?\n", re.DOTALL)
 
 
-class Head(NamedTuple):
+class FirstLine(NamedTuple):
     """The first line of a table."""
 
     names: list[str]

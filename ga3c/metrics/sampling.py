@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ga3c.metrics import rows
-from ga3c.metrics.rows import Head
+from ga3c.metrics.rows import FirstLine
 from ga3c.metrics.tables import Table
 
 Numbers = NDArray[np.float64]
@@ -50,9 +50,9 @@ class Sample:
         self._table = table
         self._most = most
         self._inode = -1
-        self._begin(Head([], 0, rows.pattern([], (), ()), False))
+        self._begin(FirstLine([], 0, rows.pattern([], (), ()), False))
 
-    def _begin(self, head: Head) -> None:
+    def _begin(self, head: FirstLine) -> None:
         self.names = head.names
         """The columns; empty if there is no table, or if its first line is damaged."""
         self.rows = Rows(np.zeros((0, len(head.names))), np.zeros(0, np.int64))
@@ -92,7 +92,7 @@ class Sample:
             end = self._find(file, head, place, high, start)[1]
             return self._spread(file, head, start, end)
 
-    def _find(self, file: BinaryIO, head: Head, place: int, value: float, start: int) -> tuple[int, int]:
+    def _find(self, file: BinaryIO, head: FirstLine, place: int, value: float, start: int) -> tuple[int, int]:
         """Two offsets near each other, between which a column reaches a value; at the first one a line begins."""
         end = self.end
         size = self._block_bytes(file)
@@ -104,7 +104,7 @@ class Sample:
             start, end = (int(found.offsets[0]), end) if found.values[0, place] < value else (start, middle)
         return start, min(self.end, end + size)
 
-    def _take(self, file: BinaryIO, head: Head, size: int) -> None:
+    def _take(self, file: BinaryIO, head: FirstLine, size: int) -> None:
         few = len(self.rows) + (size - self.end) / self._row_bytes(file) <= _WHOLE * self._limit
         if few and (self.is_whole or size <= _GROWN * self._spread_end):
             self._add(file, head, size)
@@ -112,7 +112,7 @@ class Sample:
             self.end = self._spread_end = _end_of_lines(file, head.end, size)
             self.rows, self.is_whole = self._spread(file, head, head.end, self.end), False
 
-    def _add(self, file: BinaryIO, head: Head, size: int) -> None:
+    def _add(self, file: BinaryIO, head: FirstLine, size: int) -> None:
         """Reads all rows from the end of the sample on, but for a last line without an end."""
         data = os.pread(file.fileno(), size - self.end, self.end)
         whole = data.rfind(b"\n") + 1
@@ -120,7 +120,7 @@ class Sample:
         self.end += whole
         self.rows = Rows(np.concatenate([self.rows.values, new.values]), np.append(self.rows.offsets, new.offsets))
 
-    def _spread(self, file: BinaryIO, head: Head, start: int, end: int) -> Rows:
+    def _spread(self, file: BinaryIO, head: FirstLine, start: int, end: int) -> Rows:
         """Rows between two offsets: blocks at even distances, or all where these would overlap."""
         blocks, size = self._limit // _BLOCK, self._block_bytes(file)
         if end - start <= blocks * size:
@@ -174,7 +174,7 @@ def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
         offset += len(line) + 1
 
 
-def _parse(head: Head, lines: Iterable[tuple[int, bytes]]) -> Rows:
+def _parse(head: FirstLine, lines: Iterable[tuple[int, bytes]]) -> Rows:
     """The lines that are whole rows; others are damaged, and left out."""
     offsets, values = [], []
     for offset, line in lines:

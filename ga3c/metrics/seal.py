@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ga3c.files import read_file, replacing, sync_folder
+from ga3c.metrics.strict_json import from_json
 
 _NAME = "seal.json"
 _LARGEST = 64 * 1024
@@ -53,7 +54,7 @@ def check(folder: Path) -> list[str]:
     that have become shorter are not looked at."""
     path = folder / _NAME
     try:
-        marks = {name: Mark(*mark) for name, mark in json.loads(read_file(path, _LARGEST)).items()}
+        marks = {name: Mark(*mark) for name, mark in from_json(read_file(path, _LARGEST)).items()}
         return [
             f"{folder / name} is not as it was written: something in its first {mark.size:,} bytes has changed."
             for name, mark in marks.items()
@@ -61,5 +62,5 @@ def check(folder: Path) -> list[str]:
         ]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError):
         return [f"{path} is damaged, so it cannot be told whether the tables of the record have changed."]

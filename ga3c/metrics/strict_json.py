@@ -17,6 +17,14 @@ def finite(value: Any) -> Any:
     return value
 
 
+def from_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Whatever is wrong with the text is a ValueError, also thousands of lists in lists."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+
+
 def to_json(value: Mapping[str, Any]) -> str:
     """One line. A value that JSON does not know, such as a path, becomes its text."""
     return json.dumps(finite(value), allow_nan=False, default=str)

@@ -16,7 +16,7 @@ from ga3c.errors import UserError
 from ga3c.files import replacing, set_aside, sync_folder
 from ga3c.metrics import rows
 from ga3c.metrics.dropped import Limit, drop, judged, were
-from ga3c.metrics.rows import Head
+from ga3c.metrics.rows import FirstLine
 from ga3c.metrics.text import count
 from ga3c.metrics.writer import RowWriter
 
@@ -75,7 +75,7 @@ class Table:
             damaged = sum(kind == "damaged" for kind in kinds)
         return f"{count(damaged, 'damaged row')} of {self.path} {were(damaged)} left out." if damaged else ""
 
-    def _rows(self, file: BinaryIO, head: Head, start: int, steps: int) -> Iterator[dict[str, str]]:
+    def _rows(self, file: BinaryIO, head: FirstLine, start: int, steps: int) -> Iterator[dict[str, str]]:
         if not head.names:
             return
         file.seek(start)
@@ -85,22 +85,22 @@ class Table:
                 yield dict(zip(head.names, rows.split(piece), strict=True))
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[tuple[BinaryIO, Head]]:
+    def opened(self) -> Iterator[tuple[BinaryIO, FirstLine]]:
         """The file with its header. A file that is missing is empty."""
         with self._refusing("read"):
             path = self.path if self._exists() else Path(os.devnull)
             with path.open("rb") as file:
                 yield file, self._head(file)
 
-    def _head(self, file: BinaryIO) -> Head:
+    def _head(self, file: BinaryIO) -> FirstLine:
         first = file.readline(rows.LONGEST)
         if first == rows.line(self._columns).encode():
-            return Head(list(self._columns), len(first), self._own, True)
+            return FirstLine(list(self._columns), len(first), self._own, True)
         text = first.decode("utf-8", errors="replace")
         names = text.rstrip("\r\n").split(",", _MOST_COLUMNS)
         if not text.endswith("\n") or len(names) > _MOST_COLUMNS or "steps" not in names:
             names = []
-        return Head(names, len(first), self._pattern(names), False)
+        return FirstLine(names, len(first), self._pattern(names), False)
 
     def _pattern(self, names: Sequence[str]) -> "re.Pattern[bytes]":
         unknown = frozenset(names) - frozenset(self._columns) if self._texts else frozenset()

@@ -19,7 +19,7 @@ _LARGEST = 1e15
 
 
 def empty_statistics(size: int) -> Tensor:
-    """Of `size` numbers that were never observed, [3, size]."""
+    """The statistics of `size` numbers that were never observed, [3, size]."""
     return torch.tensor([0.0, 0.0, 1.0]).repeat(size, 1).T.contiguous()
 
 

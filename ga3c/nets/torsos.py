@@ -16,7 +16,7 @@ TINY_LAYERS = ((16, 1), (32, 2), (64, 2))
 TINY_WIDTH = 128
 
 Shape = tuple[int, ...]
-"""Of what a torso takes: [C, H, W] for a picture, [D] for a vector."""
+"""The shape of a torso's input: [C, H, W] for a picture, [D] for a vector."""
 
 
 class Conv(NamedTuple):

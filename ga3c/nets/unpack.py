@@ -17,7 +17,7 @@ class Unpack(nn.Module):
     """Unpacks and scales observations by their layout."""
 
     statistics: Tensor
-    """Of the numbers to normalise, [3, D]; [0] where none are. All networks of a model share them."""
+    """The statistics of the numbers to normalise, [3, D]; [0] where none are. All networks of a model share them."""
     counted: Tensor
     """1 for each number of the vector to normalise, else 0, [D]."""
 

@@ -43,7 +43,7 @@ class Line:
     y: Numbers
     label: str = ""
     low: Numbers = field(default_factory=lambda: _EMPTY)
-    """With `high` a band around the curve; empty for none."""
+    """With `high`, a band around the curve; empty for no band."""
     high: Numbers = field(default_factory=lambda: _EMPTY)
     look: int = 0
     """Which colour and dashes."""

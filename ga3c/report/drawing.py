@@ -31,7 +31,7 @@ class Arrow(NamedTuple):
     turned: bool = False
 
 
-class Layout(NamedTuple):
+class Geometry(NamedTuple):
     """Where everything is."""
 
     size: Size
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
     arrows: Mapping[str, Arrow]
 
 
-ACROSS = Layout(
+ACROSS = Geometry(
     Size(1160, 372),
     {
         "agents": Box(2, 62, 216, 308),
@@ -60,7 +60,7 @@ ACROSS = Layout(
         "updates": Arrow([(856, 304), (948, 304)], (902, 294)),
     },
 )
-DOWN = Layout(
+DOWN = Geometry(
     Size(360, 932),
     {
         "agents": Box(2, 2, 306, 126),
@@ -113,7 +113,7 @@ class Queue:
 
 
 def draw(
-    layout: Layout, stages: Mapping[Place, Stage], queues: Mapping[Place, Queue], flows: Mapping[str, str], text: str,
+    layout: Geometry, stages: Mapping[Place, Stage], queues: Mapping[Place, Queue], flows: Mapping[str, str], text: str,
     class_: str,
 ) -> Markup:  # fmt: skip
     """The drawing. `flows` are the texts at the arrows, `text` tells the whole in words."""

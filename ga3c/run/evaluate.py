@@ -49,7 +49,7 @@ class Evaluation:
     policy: ActionChoice
     protocol: dict[str, Any]
     played: tuple[Played, ...]
-    """In the order of their numbers."""
+    """The episodes in the order of their numbers."""
     seconds: float
 
     @property

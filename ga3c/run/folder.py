@@ -1,8 +1,10 @@
 """A run's folder: config.toml, checkpoints, metrics.csv, episodes.csv, events.jsonl, status.json, TensorBoard's files,
 the agents' logs, tuning.csv of a run that tunes itself, and trace.json of a run with --profile."""
 
+import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import re
 import stat
@@ -22,6 +24,8 @@ _RECORDS = (
     "metrics.csv", "episodes.csv", "seal.json", "tuning.csv", "events.jsonl", "status.json", "wandb.id", "mlflow.id",
 )  # fmt: skip
 """Files that a run killed before its first checkpoint may have left, which a new run in its folder replaces."""
+_FIRST_LINES = {"metrics.csv": 2, "episodes.csv": 1, "tuning.csv": 1}
+"""Lines that such a run has written at most: the names of the columns, and the record with which it begins."""
 
 
 class FoundConfig(NamedTuple):
@@ -85,6 +89,11 @@ class RunFolder:
             raise UserError(
                 f"{self.path} is not empty and holds no run of ga3c, so nothing is written there; choose another --out."
             )
+        if self._has_record():
+            raise UserError(
+                f"{self.path} holds the record of a run whose checkpoints are missing, so nothing is written there; "
+                "choose another --out."
+            )
 
     def _is_begun(self) -> bool:
         """Whether a run that was killed before its first checkpoint left this folder: it wrote its configuration before
@@ -96,6 +105,15 @@ class RunFolder:
             return all(path.name == ".lock" or path.name.startswith(".config.toml.") for path in self.path.iterdir())
         except (OSError, ValueError, RecursionError):
             return False
+
+    def _has_record(self) -> bool:
+        """Whether the tables have more than a run writes before its first checkpoint: a run that went further left
+        them, and its checkpoints were removed, or were left out of a copy."""
+        for name, most in _FIRST_LINES.items():
+            with contextlib.suppress(FileNotFoundError), (self.path / name).open("rb") as file:
+                if any(True for _ in itertools.islice(file, most, None)):
+                    return True
+        return False
 
     def create(self, config: Config) -> None:
         """Makes the folder, locks it and writes the configuration."""

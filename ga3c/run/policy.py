@@ -38,7 +38,7 @@ class Policy:
 
     @staticmethod
     def load(path: Path, which: Which, device: torch.device, choice: ActionChoice, seed: int) -> "Policy":
-        """From a run's folder, or from one of its checkpoint files."""
+        """Loads a policy from a run's folder, or from one of its checkpoint files."""
         return Policy(load(path, which, device), choice, seed)
 
     def act(
@@ -125,8 +125,8 @@ class Policy:
         return state.memory * torch.from_numpy(~first).to(state.memory)[:, None]
 
     def _frames(self, observation: Any, count: int | None) -> tuple[NDArray[Any], bool, bool]:
-        """Frames [N, *frame], or stacks [N, S, *frame] of them; whether they are stacked; whether there is one only.
-        `count` is the number of environments, where it is known."""
+        """Frames [N, *frame] or stacks [N, S, *frame], whether they are stacks, and whether the observation was one
+        alone instead of a batch. `count` is the number of environments, where it is known."""
         spec, frame = self.trained.spec, self.trained.packer.shape
         if frame is None:  # no array, but a number or a dict
             frames, single = self._frames_of_others(observation)

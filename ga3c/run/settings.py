@@ -135,7 +135,7 @@ def _implied(chosen: Mapping[str, Any], in_file: Mapping[str, Any]) -> dict[str,
 
 
 _GA3C_ONLY = ("predictors", "trainers", "prediction_batch", "queue")
-"""Settings without a value that means none."""
+"""Settings of GA3C alone. None of their values means that there is no such thing."""
 
 
 def _check_chosen(chosen: Mapping[str, Any], merged: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Whose code runs: a run's folder may come from a stranger, and its config.toml names the module that its environment
-is in. Importing a module runs it, so it is named before it is imported."""
+is in. Importing a module runs it, and a function that is called with the arguments in config.toml can do anything, so
+both are named before they happen."""
 
 import importlib.util
 import itertools
@@ -8,19 +9,23 @@ import warnings
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
 from ga3c.config import is_own
-from ga3c.envs import own, wrapping
+from ga3c.envs import guard, own, wrapping
 from ga3c.errors import Ga3cWarning, UserError
 
 _LEVELS = 3
 """How far above a run's folder its environment's module is looked for: runs/ENV/DATE lies in the folder that the run
 was started from."""
 
+_WRITING = ("RecordVideo",)
+"""Wrappers of Gymnasium that write files where their arguments say."""
+
 
 class Foreign(NamedTuple):
-    """A module that a run's folder names, and that this process has not imported yet."""
+    """A module that a run's folder names, and that this process has not imported yet, or has not for this purpose."""
 
     name: str
     """MODULE:NAME of an environment, a wrapper or a network."""
@@ -46,14 +51,14 @@ def first_foreign(env_id: str, wraps: Sequence[str], net: str, run: Path) -> For
 
 
 def foreign(name: str, run: Path) -> Foreign | None:
-    """What would be imported for the environment of the run in a folder; None if nothing would be, or no module of that
-    name is found. Finding it runs none of its code."""
-    module, colon, _ = name.rpartition(":")
-    if not colon or name.startswith(own.PREFIX) or module in sys.modules:
+    """What would be imported, or called, for the environment of the run in a folder; None if that is harmless, or no
+    module of that name is found. Finding it runs none of its code."""
+    module, colon, attribute = name.rpartition(":")
+    if not colon or name.startswith(own.PREFIX):
         return None
     top, *inner = module.split(".")
-    if top in own.TRUSTED:
-        return None
+    if top in own.TRUSTED or module in sys.modules:
+        return None if _is_harmless(module, attribute) else Foreign(name, module, _origin(module))
     if (spec := _on_path(top)) is not None:
         file = _file(spec, inner)
         return None if file is None else Foreign(name, module, file)
@@ -78,6 +83,25 @@ def settle(env_id: str, wraps: Sequence[str], net: str, run: Path, trusted: bool
         if found is not None and found.folder:
             warnings.warn(f"The module {found.module} is imported from {found.file}.", Ga3cWarning, stacklevel=2)
             sys.path.append(found.folder)
+
+
+def _is_harmless(module: str, name: str) -> bool:
+    """Whether a name in a module that is imported already, or may be, stands for an environment, a wrapper or a
+    network, or for a function of the user's own. Libraries have functions that do anything with their arguments, as
+    `os:system` does."""
+    import gymnasium
+
+    found = own.attribute(module, name)
+    if name in gymnasium.registry or found is None:  # None: there is nothing to call
+        return True
+    if isinstance(found, type):
+        network = getattr(sys.modules.get("torch.nn"), "Module", gymnasium.Env)
+        return issubclass(found, (gymnasium.Env, gymnasium.Wrapper, network)) and found.__name__ not in _WRITING
+    return isinstance(found, FunctionType) and guard.is_own(found.__code__.co_filename)
+
+
+def _origin(module: str) -> str:
+    return getattr(sys.modules.get(module), "__file__", None) or f"the module {module}"
 
 
 def _on_path(top: str) -> ModuleSpec | None:

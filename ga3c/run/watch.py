@@ -12,11 +12,11 @@ from ga3c.config import EngineConfig
 from ga3c.errors import Diverged, RunFailed
 from ga3c.run.system import System
 
-WINDOW_SECONDS = 600.0
+COUNTED_SECONDS = 600.0
 """Seconds in which failures count against `--restarts`: a failure an hour must not end a long run."""
 _SILENCE_SECONDS = 30.0
 """Seconds without a step of an agent process after which a warning is given."""
-_DELAY_WINDOW_SECONDS = 60.0
+_DELAYING_SECONDS = 60.0
 """Seconds in which failures of the same process delay its restart."""
 _LONGEST_DELAY = 4.0
 """Seconds between a failure and the restart, at most: long enough to leave the machine to the others, and short enough
@@ -24,7 +24,7 @@ that a run with one process does not seem to hang."""
 _LOG_SECONDS = 1.0
 """Seconds between looks at the size of logs."""
 _LONGEST_LOOK = 1.0
-"""Seconds between two looks that count as time without a step: in a longer gap this process itself stood still."""
+"""The most seconds that one look adds to the time without a step: in a longer gap this process itself stood still."""
 _BRIEF_SECONDS = 10.0
 """Seconds without a step at the end of a run that need no reason."""
 
@@ -99,14 +99,14 @@ class AgentWatch:
     def _report(self, failure: Failure) -> RunFailed | None:
         now = time.monotonic()
         self._failures.append((now, failure.worker))
-        while self._failures[0][0] < now - WINDOW_SECONDS:
+        while self._failures[0][0] < now - COUNTED_SECONDS:
             self._failures.popleft()
         count = len(self._failures)
         if failure.exit_code == DIVERGED:
             return Diverged(failure.last_words.splitlines()[-1])
         if count > self._allowed:
             return self._give_up(failure, count)
-        recent = [worker for at, worker in self._failures if at > now - _DELAY_WINDOW_SECONDS]
+        recent = [worker for at, worker in self._failures if at > now - _DELAYING_SECONDS]
         delay = restart_delay(recent.count(failure.worker), failure.started)
         self._restart_at[failure.worker] = now + delay
         soon = f"in {delay:.1f} s" if delay else "now"

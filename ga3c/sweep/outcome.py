@@ -16,7 +16,7 @@ from ga3c.sweep.study import Past
 from ga3c.sweep.yardstick import Yardstick
 
 _OF_TRIALS = ("log", "keep", "checkpoint_seconds", "profile", "torch_threads")
-"""Settings that a trial has because it is one; a run with its settings may have others."""
+"""Settings that the sweep gives to every trial. They are left out of the best settings."""
 
 
 def common(configs: Sequence[Config], path: Path, kept: Mapping[str, Any]) -> SettingsFile:

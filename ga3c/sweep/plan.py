@@ -40,13 +40,13 @@ class Plan:
     """Settings of every run, by name, over the preset's."""
     space: Space
     steps: int
-    """Of each run; 0 for no limit of steps, or for the preset's length where there are no minutes either."""
+    """Agent steps of each run; 0 for no limit, or for the preset's length where `minutes` is 0 too."""
     minutes: float
     seeds: tuple[int, ...]
     cores: int
-    """Of each run; presets depend on it."""
+    """Cores of each run; presets depend on their number."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
-    """Of every environment."""
+    """Arguments of every environment."""
 
     @property
     def runs(self) -> list[RunName]:

@@ -22,7 +22,8 @@ from ga3c.sweep import shares
 from ga3c.sweep.shares import Share
 
 _LONGEST_POLL = 1.0
-"""Seconds between two looks that count as such: a sweep that was stopped (Ctrl-Z) does not take its runs for hung."""
+"""The most seconds that one look adds to the idle time: a sweep that was stopped (Ctrl-Z) must not take its runs
+for hung."""
 _LONGEST_LOG = 100_000
 
 
@@ -30,7 +31,7 @@ class Progress(NamedTuple):
     """How far a run is."""
 
     share: float = 0.0
-    """Of its length, 0 to 1."""
+    """The share of its length that is done, 0 to 1."""
     score: float = math.nan
     """Mean of the last 100 episodes; NaN before the first."""
     steps: int = 0

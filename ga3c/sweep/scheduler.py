@@ -66,7 +66,7 @@ class Attempt:
 
 
 class Scheduler:
-    """The trials of a sweep, from the file and to it."""
+    """Trains the trials of a sweep, and keeps each in the sweep's file."""
 
     def __init__(
         self, plan: Plan, study: Study, folder: Path, parts: list[Share], rules: Rules, on_end: Callable[[Past], None]

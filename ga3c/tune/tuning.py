@@ -84,7 +84,7 @@ class Tuning:
         self.accepted = system.setting
         """The best setting so far; another one may be on trial."""
         self._accepted_tps = math.nan
-        """In the last window of the accepted setting."""
+        """The TPS in the last window of the accepted setting."""
         self._hurries = hurries
         self._measure_from = math.nan
         """Training time before which nothing is measured; NaN until the first update."""

@@ -51,7 +51,7 @@ class RunCurve:
     """By dotted name, without the section `run`: seed and limits do not tell one way to train from another."""
     seed: int
     x: Numbers
-    """In rising order."""
+    """Points of the x axis, in rising order."""
     y: Numbers
     frames_per_step: float
 
@@ -118,13 +118,13 @@ def read_settings(folder: Path) -> Settings:
             inside = next(iter(sorted(folder.glob("*/config.toml"))), None)
             hint = f"; it contains folders of runs, so name those, such as {inside.parent}" if inside else ""
             raise UserError(f"{folder} holds no run: there is no config.toml in it{hint}.")
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        told = flat(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or thousands of digits or of nested tables
         raise UserError(f"{path} is damaged: {error}.") from error
     defaults = flat(asdict(Config()))
-    settings = defaults | flat(told)
+    settings = defaults | told
     for name, kind in (("env_id", str), ("run.seed", int)):
         if not isinstance(settings[name], kind):
             raise UserError(f"{path} is damaged: {name} is {settings[name]!r}.")

@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 2.0
 _PIECE_BYTES = 4096
 """A pipe that has room takes this much without blocking."""
 _RETRY_MS = 20
-"""Seconds until a terminal that had too little room is tried again."""
+"""Milliseconds until a terminal that had too little room is tried again."""
 _FULL_MS = 500
 """The same for a file on a full disk."""
 

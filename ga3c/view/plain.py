@@ -43,14 +43,21 @@ class PlainSink(Sink):
         self._recent = []
 
     def event(self, event: Event) -> None:
+        if event.kind == "stop":  # what comes next belongs at the end
+            self._catch_up()
         if paused(event) is not None:
             self._recent = []  # no advice is found from before a pause
         if event.text:
             self._print(event.text)
 
     def close(self) -> None:
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Prints the last line, if its ten seconds were not over."""
         if self._unprinted is not None:
             self._print(line(self._unprinted, self._rules))
+            self._unprinted = None
 
     def _print(self, text: str) -> None:
         _print_to(self._stream, text)

@@ -28,6 +28,8 @@ _FIGURES = ("p50", "p95", "p99")
 _WIDTH = 7
 """Characters of a figure, with the space before it."""
 _LEAST_NAME = 16
+_LEAST_MS = 0.001
+"""Shorter times are shown as less than this."""
 
 ROWS = 1 + len(STEP)
 """Lines of the table."""
@@ -49,8 +51,15 @@ def _block(title: str, parts: Iterable[tuple[str, str]], times: Times, width: in
     head = Text.assemble((title[:room].ljust(room), ""), ("".join(f"{name:>{_WIDTH}}" for name in _FIGURES), "dim"))
     rows = [head]
     for name, part in parts:
-        figures = (number(getattr(times[part], figure)) for figure in _FIGURES)
+        figures = (_milliseconds(getattr(times[part], figure)) for figure in _FIGURES)
         rows.append(
             Text.assemble((name[:room].ljust(room), "dim"), ("".join(f"{text:>{_WIDTH}}" for text in figures), "bold"))
         )
     return Text("\n", no_wrap=True, overflow="crop").join(rows)
+
+
+def _milliseconds(value: float) -> str:
+    """Three significant digits, but no more than whole microseconds: small numbers would need too much room."""
+    if 0.0 < value < _LEAST_MS:
+        return f"<{_LEAST_MS}"
+    return f"{value:.3f}" if _LEAST_MS <= value < 0.1 else number(value)

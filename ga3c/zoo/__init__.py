@@ -28,10 +28,8 @@ def resolve(path: str | Path) -> Path:
     if os.path.lexists(path):
         return path  # whoever reads it says what is wrong with it
     near = difflib.get_close_matches(path.name.lower(), names(), n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise UserError(
-        f"{path} is neither the folder of a run nor a trained agent; {hint}There are the agents {', '.join(names())}."
-    )
+    hint = f"did you mean {near[0]}?" if near else f"ga3c comes with {', '.join(names())}."
+    raise UserError(f"{path} is neither the folder of a run nor a trained agent; {hint}")
 
 
 def _is_run(path: Path) -> bool:

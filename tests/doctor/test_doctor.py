@@ -140,7 +140,7 @@ def test_this_machine_is_read_without_gaps() -> None:
     required = {package.name for package in facts.packages if not package.extra}
     assert {"torch", "numpy", "ale-py", "gymnasium", "tensorboard"} <= required
     assert {package.extra for package in facts.packages} == {
-        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow", "docs",
+        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow",
     }  # fmt: skip
     assert facts.python_fits
 
@@ -192,9 +192,14 @@ def test_versions_are_held_against_their_ranges(monkeypatch: pytest.MonkeyPatch)
 def test_the_ranges_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
     class Metadata:
         def get_all(self, name: str) -> list[str]:
-            return {"Requires-Python": [">=3.11"], "Provides-Extra": ["bench", "dev"]}[name]
+            return {"Requires-Python": [">=3.11"], "Provides-Extra": ["bench", "dev", "docs"]}[name]
 
-    texts = ["numpy>=1.26", 'pytest>=8; extra == "dev"', 'matplotlib>=3.8; extra == "bench"']
+    texts = [
+        "numpy>=1.26",
+        'pytest>=8; extra == "dev"',
+        'mkdocs>=1.6; extra == "docs"',
+        'matplotlib>=3.8; extra == "bench"',
+    ]
     monkeypatch.setattr(importlib.metadata, "metadata", lambda name: Metadata())
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: texts)
     monkeypatch.setattr(Path, "is_file", lambda path: False)

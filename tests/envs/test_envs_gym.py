@@ -379,8 +379,15 @@ def test_ids_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for env_id, reason in (("ga3c_bad_env:X-v0", "out of coffee"), ("ga3c_no_env:X-v0", "No module named")):
         with pytest.raises(UserError, match=reason):
             described(env_id)
-    with pytest.raises(UserError, match="did you mean Ga3cOwn-v0"):
+    with pytest.raises(UserError, match="did you mean ga3c_own_env:Ga3cOwn-v0"):
         envs.describe("ga3c_own_env:Ga3cOwm-v0", CONFIG, False)
+    (tmp_path / "ga3c_maze.py").write_text("import gymnasium\nclass Maze(gymnasium.Env): pass\nclass Wall: pass\n")
+    for wrong in ("Mace", "Boxing"):  # not an Atari game of a similar name
+        with pytest.raises(UserError, match=rf"'ga3c_maze:{wrong}'; did you mean ga3c_maze:Maze\?$"):
+            described(f"ga3c_maze:{wrong}")
+    (tmp_path / "ga3c_empty.py").write_text("")
+    with pytest.raises(UserError, match=r"'ga3c_empty:X'; the module ga3c_empty has none\.$"):
+        described("ga3c_empty:X")
 
 
 @pytest.mark.parametrize("wrong", ["CartPole", "cartpole-v1", "CartPole-v7", "Cart-Pole-v1"])

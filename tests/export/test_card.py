@@ -79,6 +79,13 @@ def test_an_evaluation_of_something_else_is_not_used(
     assert scores.of(run, trained, "last", 1).mean != 77.0
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"[1]", b"\xff"], ids=["deep", "no object", "no text"])
+def test_a_damaged_evaluation_is_not_used(content: bytes, tmp_path: Path) -> None:
+    run = save_run(tmp_path, Config("CartPole-v1"))
+    (run / scores.NAME).write_bytes(content)
+    assert scores.kept(run / scores.NAME, load(run, "last", CPU), 1) is None
+
+
 @pytest.mark.slow
 def test_an_evaluation_under_other_rules_is_not_used(tmp_path: Path) -> None:
     run = save_run(tmp_path, Config("ALE/Pong-v5", env=EnvConfig(noop_max=0)))

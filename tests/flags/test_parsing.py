@@ -54,7 +54,7 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
         ("resume", "DIR is missing; `ga3c resume --help` explains it."),
         ("resume run --steps many", "--steps is many, but must be a whole number"),
         ("bench latency --lr 3", "There is no flag --lr; `ga3c bench latency --help` lists all flags."),
-        ("completion tcsh", "SHELL"),
+        ("completion tcsh", "SHELL is tcsh, but must be one of bash, zsh, fish."),
     ],
 )
 def test_one_sentence_says_what_is_wrong(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +64,13 @@ def test_one_sentence_says_what_is_wrong(words: str, sentence: str, capsys: pyte
     assert output.err.startswith("ga3c: ")
     assert output.err.count("\n") == 1
     assert sentence.lower() in output.err.lower()
+
+
+def test_the_help_of_a_flag_is_one_paragraph_in_the_words_of_the_command_line() -> None:
+    for name, command in cli.COMMANDS.items():
+        for option in parsing.options(command.arguments, f"ga3c {name}") if command.arguments else ():
+            assert "\n" not in (option.help or ""), f"{name} {option.dest}"
+            assert "None" not in (option.help or ""), f"{name} {option.dest}"
 
 
 def test_an_empty_folder_is_not_the_current_one(

@@ -35,7 +35,9 @@ def test_an_event_is_a_line_with_the_steps_of_the_last_snapshot(tmp_path: Path) 
     assert warning["text"] == "Two\nlines, été."
 
 
-@pytest.mark.parametrize("torn", [b'{"kind": "no', b"\0\0\0", b""])
+@pytest.mark.parametrize(
+    "torn", [b'{"kind": "no', b"\0\0\0", b"[" * 100_000, b""], ids=["cut", "zeros", "deep", "none"]
+)
 def test_events_of_a_resumed_run_follow_and_a_torn_line_is_dropped(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "events.jsonl"
     for text in ("first", "second"):

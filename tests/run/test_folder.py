@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_a_folder_of_a_run_that_was_killed_before_its_first_checkpoint_is_used_a
     folder.create(CONFIG)  # in a folder that is empty
     folder.unlock()
     for name in ("metrics.csv", "episodes.csv", "events.jsonl"):
-        (tmp_path / name).write_text("of the killed run")
+        (tmp_path / name).write_text("of the killed run\n")
     (tmp_path / "logs").mkdir()
     folder.create(CONFIG)
     folder.unlock()
@@ -68,6 +69,26 @@ def test_a_folder_of_a_run_that_was_killed_before_its_first_checkpoint_is_used_a
     folder.create(CONFIG)
     folder.unlock()
     assert folder.read_config() == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("metrics.csv", ("names", "0", "100")), ("episodes.csv", ("names", "7")), ("tuning.csv", ("n", ""))],
+)
+def test_the_record_of_a_run_without_its_checkpoints_is_not_replaced(
+    tmp_path: Path, name: str, lines: tuple[str, ...]
+) -> None:
+    """They were left out of a copy, or removed to make room."""
+    folder = RunFolder(save_run(tmp_path / "run", CONFIG))
+    shutil.rmtree(folder.checkpoints)
+    (folder.path / name).write_text("".join(f"{line}\n" for line in lines))
+    before = contents(folder.path)
+    with pytest.raises(UserError, match="holds the record of a run whose checkpoints are missing, so nothing is writ"):
+        folder.create(CONFIG)
+    assert contents(folder.path) == before
+    (folder.path / name).write_text("".join(f"{line}\n" for line in lines[:-1]))
+    folder.create(CONFIG)
+    folder.unlock()
 
 
 @pytest.mark.parametrize("command", ["train CartPole-v1 --device cpu --out", "resume", "eval"])

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from saved_runs import save_run
 
 import ga3c
 from ga3c import cli
-from ga3c.config import Config
+from ga3c.config import Config, to_toml
 from ga3c.errors import UserError
 from ga3c.run import checkpoint, trust
 from ga3c.run.folder import RunFolder
@@ -103,9 +104,48 @@ def test_finding_a_module_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert "strange_package" not in sys.modules
 
 
-@pytest.mark.parametrize("env_id", ["ALE/Pong-v5", "CartPole-v1", "python:Env", "no_such_module:Env", "os:getcwd"])
-def test_what_imports_nothing_needs_no_trust(env_id: str, tmp_path: Path) -> None:
-    assert trust.foreign(env_id, tmp_path) is None
+HARMLESS = (
+    "ALE/Pong-v5", "CartPole-v1", "python:Env", "no_such_module:Env", "os:no_such_name", "ale_py:ALE/Pong-v5",
+    "gymnasium:CartPole-v1", "gymnasium.envs.classic_control:CartPoleEnv", "gymnasium.wrappers:TimeLimit",
+    "torch.nn:Linear", "toys:Countdown", "wraps:first_two",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_imports_and_calls_nothing_of_a_stranger_needs_no_trust(name: str, tmp_path: Path) -> None:
+    import toys  # noqa: F401
+    import wraps  # noqa: F401
+
+    assert trust.foreign(name, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system", "subprocess:run", "subprocess:Popen", "builtins:exec", "pathlib:Path.unlink", "numpy:load",
+        "gymnasium:make", "gymnasium.envs.registration:importlib.import_module", "gymnasium.core:np.load",
+        "gymnasium.wrappers:RecordVideo", "toys:gymnasium.make", "functools:partial",
+    ],
+)  # fmt: skip
+def test_functions_of_libraries_are_not_called_for_a_stranger(name: str, tmp_path: Path) -> None:
+    """They are imported already, and do anything with the arguments that a config.toml has for them."""
+    import toys  # noqa: F401
+
+    found = trust.foreign(name, tmp_path)
+    assert found is not None
+    assert found.text.startswith(f"This run's environment is {name}: to play it, the code in ")
+
+
+@pytest.mark.parametrize("call", [ga3c.evaluate, ga3c.load, ga3c.resume])
+def test_no_command_of_a_stranger_runs(tmp_path: Path, call: Callable[[Path], object]) -> None:
+    folder = save_run(tmp_path / "run", Config(env_id="CartPole-v1"))
+    config = Config(env_id="os:system", env_args={"command": f"touch {tmp_path / 'ran'}"})
+    (folder / "config.toml").write_text(to_toml(config))
+    path = RunFolder(folder).last_checkpoint()
+    checkpoint.save(path, dataclasses.replace(checkpoint.load(path), config=to_toml(config)))
+    with pytest.raises(UserError, match=r"is os:system: to play it, the code in .*os\.py is run; read it first"):
+        call(folder)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("out", [pytest.param("run", marks=pytest.mark.slow), "runs/ENV/DATE"])

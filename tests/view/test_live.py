@@ -88,6 +88,8 @@ def test_live_view_shows_the_account_of_time_where_there_is_room() -> None:
         assert re.search(r"  in the queue +0\.123 +4\.56 +7\.89 ", text)
         assert re.search(r"p50 +p95 +p99 +An update +p50 +p95 +p99 ", text)
         assert re.search(r"  for its turn +- +- +- ", text)
+    small = dict(account.UNKNOWN) | {"update_overhead": account.Spread(1.0, 0.00057, 0.00715, 12345.6)}
+    assert re.search(r"overhead +<0\.001 +0\.007 +12\.3k ", view(80, 48, times=small)), "figures never touch"
     assert "Account of time" not in view(120, 48, times=account.UNKNOWN), "nobody keeps it"
     assert "Account of time" not in view(80, 24, times=times)
     assert "Account of time" not in view(70, 60, times=times)

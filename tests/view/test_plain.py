@@ -17,6 +17,16 @@ def test_plain_prints_every_ten_seconds_and_the_last() -> None:
     assert starts == ["1", "10", "20", "checkpoint saved", "24"]
 
 
+def test_how_a_run_ended_is_the_last_that_is_printed() -> None:
+    stream = io.StringIO()
+    sink = PlainSink(stream)
+    sink.write(make_snapshot(seconds=0.0), [])
+    sink.write(make_snapshot(seconds=3.0), [])
+    sink.event(Event("stop", "The run is complete."))
+    sink.close()
+    assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["0", "3", "The"]
+
+
 def test_plain_line_reads_well() -> None:
     stream = io.StringIO()
     sink = PlainSink(stream)

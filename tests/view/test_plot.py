@@ -427,6 +427,8 @@ def test_damaged_files_of_a_run_are_refused_in_one_sentence(
     assert "config.toml is damaged" in failure(capsys, long)
     (odd / "config.toml").write_text("env_id = 3\n")
     assert "config.toml is damaged: env_id is 3" in failure(capsys, odd)
+    (odd / "config.toml").write_text("a" + ".a" * 5000 + " = 1\n")
+    assert "config.toml is damaged: maximum recursion depth" in failure(capsys, odd)
     (piped / "metrics.csv").unlink()
     os.mkfifo(piped / "metrics.csv")
     assert "metrics.csv is not a plain file" in failure(capsys, piped)

@@ -90,7 +90,7 @@ def _seeds(seen: Numbers) -> Numbers:
 def _right(
     before: Numbers, after: Numbers, actions: Numbers, rewards: Numbers, discounts: Numbers, discount: float
 ) -> Numbers:
-    """By transition, whether an environment made it. A comparison with NaN is false."""
+    """Whether an environment made each of the transitions. A comparison with NaN is false."""
     seed, steps, episode = _seeds(before), after[:, _STEPS], before[:, _EPISODE]
     over = before[:, _STEP] + 1 == 3 + (5 * episode + seed) % 9
     ended = over & (episode % 2 == 0)

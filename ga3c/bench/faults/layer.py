@@ -62,7 +62,8 @@ class Layer:
         return _real(path).startswith(self._folder + os.sep)
 
     def event(self, kind: str, path: Any, perform: Callable[[], Result], target: Any = "", size: int = 0) -> Result:
-        """Performs one change of a file, with whatever the plan makes of it."""
+        """Counts a change of a file and makes it. The plan may kill the process before or after, or let the disk refuse
+        or delay the change."""
         with self._lock:
             self.count += 1
             due = self.count == self.plan.at

@@ -116,7 +116,7 @@ def do(bed: TestBed, group: Group) -> list[Verdict]:
 
 
 def _session(case: Case, group: Group) -> list[Verdict]:
-    """Faults of agents, in one run. What broke at its end is held against its last fault."""
+    """Does faults of agents in one run. Conditions that break at its end count as broken by its last fault."""
     report, begin = case.work / "report", time.monotonic()
     faults = [[fault.kind, f"{fault.seed}/{fault.number}/{fault.name}"] for fault in group]
     told = {

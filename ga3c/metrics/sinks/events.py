@@ -1,6 +1,5 @@
 """A run's events as `events.jsonl`: one JSON object a line, for other programs to read while the run trains."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +9,7 @@ from ga3c.metrics.events import Event
 from ga3c.metrics.sinks.append import AppendFile
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.snapshot import Episode, Snapshot
-from ga3c.metrics.strict_json import to_json
+from ga3c.metrics.strict_json import from_json, to_json
 
 
 class EventsSink(Sink):
@@ -57,7 +56,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     events = []
     for line in path.read_bytes().splitlines():
         try:
-            event = json.loads(line)
+            event = from_json(line)
         except ValueError:
             continue
         if isinstance(event, dict):

@@ -1,6 +1,5 @@
 """The state of a run as `status.json`, for other programs to read while the run trains."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from ga3c.metrics.events import Event, Outcome, outcome, paused
 from ga3c.metrics.sinks.base import Sink
 from ga3c.metrics.sinks.events import now
 from ga3c.metrics.snapshot import Episode, Snapshot
-from ga3c.metrics.strict_json import to_json
+from ga3c.metrics.strict_json import from_json, to_json
 
 _FIGURES = (
     "steps", "frames", "seconds", "progress", "seconds_left", "score", "best_score", "pps", "tps", "lag", "agents",
@@ -72,7 +71,7 @@ def read_status(path: Path) -> dict[str, Any] | None:
     """The state of a run; None without a file. A killed run stays "running" or "paused", with a process id that is
     gone."""
     try:
-        status = json.loads(path.read_bytes())
+        status = from_json(path.read_bytes())
     except (OSError, ValueError):
         return None
     return status if isinstance(status, dict) else None

@@ -69,7 +69,7 @@ class GaussianHead(Head):
         return log_densities.sum(dim=-1), self.entropy(params)
 
     def _log_densities(self, params: Tensor, actions: Tensor) -> Tensor:
-        """Of each number, [..., D]."""
+        """The logarithm of the density of each number, [..., D]."""
         means, log_stds = params.chunk(2, dim=-1)
         deviations = (actions - means) * torch.exp(-log_stds)
         log_densities = -0.5 * deviations.square() - log_stds - 0.5 * math.log(2.0 * math.pi)
