@@ -4,9 +4,9 @@
 import { at, getJson } from "./api.js";
 import { Chart, lineKey } from "./chart.js";
 import { element, fill, section } from "./element.js";
-import { evenly, resampled, smoothed, together } from "./numbers.js";
-import { COMPARED, OTHERS, SCORE, SPEED } from "./panels.js";
-import { badge } from "./states.js";
+import { evenly, last, resampled, smoothed, together } from "./numbers.js";
+import { COMPARED } from "./panels.js";
+import { badge, pps, tps } from "./states.js";
 import { Stream } from "./stream.js";
 import { clock, number, plain, setting } from "./text.js";
 import { repeat, whileVisible } from "./visible.js";
@@ -19,6 +19,8 @@ import { repeat, whileVisible } from "./visible.js";
 const POINTS = 400;
 const POLL_MS = 10_000;
 const MOST_NAMED = 3; // settings in the label of a line
+const BANDS =
+  "Runs that differ only in their seed are one line: their mean, with a band from the lowest to the highest.";
 const SMOOTHINGS = [0, 0.6, 0.9, 0.97];
 
 /** @param {import("./app.js").Place} place @param {string[]} ids @param {AbortSignal} signal */
@@ -35,21 +37,12 @@ export async function comparePage(place, ids, signal) {
   place.title(`${rows.size} runs compared`);
   const groups = grouped(comparison, rows);
   const charts = new Charts(groups, rows, signal);
+  const table = element("div", {}, figures(groups, rows));
   fill(
     place.main,
     element("h1", { tabindex: -1 }, "Runs compared"),
-    section(
-      "curves",
-      "Curves",
-      charts.toolbar,
-      element(
-        "p",
-        { class: "note" },
-        "Runs that differ only in their seed are one line: their mean, with a band from the lowest to the highest.",
-      ),
-      charts.grid,
-    ),
-    section("figures", "Figures", figures(groups, rows)),
+    section("curves", "Curves", charts.toolbar, element("p", { class: "note" }, BANDS), charts.grid),
+    section("figures", "Figures", table),
     section("differ", "Settings that differ", settings(comparison, rows)),
   );
   new Stream(
@@ -57,7 +50,11 @@ export async function comparePage(place, ids, signal) {
     {
       connection: place.connection,
       opened: () => {},
-      runs: (changed) => changed.forEach((row) => rows.has(row.id) && rows.set(row.id, row)),
+      runs: (changed) => {
+        const known = changed.filter(({ id }) => rows.has(id));
+        for (const row of known) rows.set(row.id, row);
+        if (known.length) fill(table, figures(groups, rows));
+      },
     },
     signal,
   );
@@ -71,7 +68,7 @@ export async function comparePage(place, ids, signal) {
  * @returns {Group[]}
  */
 function grouped({ settings, groups }, rows) {
-  const telling = settings.filter(({ name }) => !name.endsWith("seed") && name !== "env_id");
+  const telling = settings.filter(({ name }) => !name.startsWith("run.") && name !== "env_id");
   return groups.map((ids) => {
     const [first] = ids;
     const env = rows.get(first)?.env ?? "";
@@ -101,12 +98,12 @@ class Charts {
       ...SMOOTHINGS.map((one) => element("option", { value: one }, one ? `smoothed by ${one}` : "not smoothed")),
     );
     this.toolbar = element("div", { class: "toolbar" }, this.axis, this.smoothing);
-    const panels = [SCORE, ...SPEED, ...OTHERS].filter(({ columns: [[name]] }) => COMPARED.includes(name));
     // Scores of different environments have no common scale.
     const envs = [...new Set(groups.map(({ env }) => env))];
-    this.charts = panels.flatMap((panel) =>
-      (panel === SCORE ? envs : [""]).map((env) => this.#chart(panel, env, envs.length > 1, signal)),
-    );
+    this.charts = COMPARED.flatMap((panel) => {
+      const apart = isScore(panel) ? envs : [""];
+      return apart.map((env) => this.#chart(panel, env, envs.length > 1, signal));
+    });
     this.grid = element("div", { class: "charts" }, ...this.charts.map(({ chart }) => chart.figure));
     for (const choice of [this.axis, this.smoothing])
       choice.addEventListener("change", () => this.charts.forEach((one) => one.fetch()));
@@ -119,19 +116,19 @@ class Charts {
    * @param {AbortSignal} signal
    */
   #chart(panel, env, named, signal) {
-    const isScore = panel === SCORE;
-    const title = isScore && named ? `Score: ${env}` : panel.title;
+    const isLarge = isScore(panel);
+    const title = isLarge && named ? `Score: ${env}` : panel.title;
     const chart = new Chart(
       {
         title,
-        note: isScore ? "mean of the last 100 episodes" : panel.note,
-        height: isScore ? 280 : 160,
+        note: panel.note,
+        height: isLarge ? 280 : 160,
         fromZero: panel.fromZero,
         together: "compared",
       },
       signal,
     );
-    chart.figure.classList.toggle("large", isScore);
+    chart.figure.classList.toggle("large", isLarge);
     const shown = this.groups.map((group, look) => ({ group, look })).filter(({ group }) => !env || group.env === env);
     const fetch = () => this.#fetch(chart, panel, shown, signal).catch(() => {});
     whileVisible(chart.figure, signal, (seen) => repeat(fetch, POLL_MS, seen), "100px");
@@ -152,13 +149,12 @@ class Charts {
     const found = await Promise.all(
       shown.map(({ group }) => Promise.all(group.ids.map((id) => getJson(at(id, "series", query), signal)))),
     );
-    const all = found.flat().filter(({ x }) => x.length > 1);
-    if (!all.length || axis !== this.axis.value) return;
-    const onto = evenly(
-      Math.min(...all.map(({ x }) => x[0])),
-      Math.max(...all.map(({ x }) => x[x.length - 1])),
-      POINTS,
-    );
+    if (axis !== this.axis.value) return; // too late
+    // A line goes as far as all its runs do.
+    const common = found.map((runs) => ({ from: Math.max(...runs.map(first)), to: Math.min(...runs.map(final)) }));
+    const there = common.filter(({ from, to }) => from < to);
+    if (!there.length) return;
+    const onto = evenly(Math.min(...there.map(({ from }) => from)), Math.max(...there.map(({ to }) => to)), POINTS);
     const curves = shown.map(({ group, look }, i) => {
       const rows = found[i].map(({ x, y }) =>
         resampled(x, smoothed(y[name].mean, smoothing), onto).map((value) => (value === null ? null : value * scale)),
@@ -166,8 +162,24 @@ class Charts {
       const { mean, low, high } = together(rows);
       return { label: group.label, look, y: mean, ...(rows.length > 1 ? { low, high } : {}) };
     });
+    chart.figure.classList.toggle("nothing", !curves.some(({ y }) => last(y) !== null));
     chart.show(axis, onto, curves);
   }
+}
+
+/** @param {import("./panels.js").Panel} panel */
+function isScore({ columns: [[name]] }) {
+  return name === "score";
+}
+
+/** The first x of a series. @param {import("./types.js").Series} series */
+function first({ x }) {
+  return x[0] ?? Infinity;
+}
+
+/** The last x of a series. @param {import("./types.js").Series} series */
+function final({ x }) {
+  return x[x.length - 1] ?? -Infinity;
 }
 
 /**
@@ -187,8 +199,8 @@ function figures(groups, rows) {
         number(row.best_score),
         number(row.steps),
         clock(row.seconds),
-        number(row.pps),
-        number(row.tps),
+        number(pps(row)),
+        number(tps(row)),
       ];
       return [
         element(

@@ -1,7 +1,7 @@
 /** The head of a run's page: what it is, its state, how far it is and how well it does. */
 
 import { element, fill, say } from "./element.js";
-import { badge, sentence } from "./states.js";
+import { badge, pps, sentence, tps } from "./states.js";
 import { clock, duration, number, percent } from "./text.js";
 
 /** @typedef {import("./watched.js").Watched} Watched */
@@ -10,8 +10,8 @@ import { clock, duration, number, percent } from "./text.js";
 const TILES = [
   ["Score", (run) => number(now(run, "score"))],
   ["Best", (run) => number(now(run, "best_score"))],
-  ["PPS", (run) => number(now(run, "pps"))],
-  ["TPS", (run) => number(now(run, "tps"))],
+  ["PPS", (run) => number(run.snapshot?.pps ?? pps(run.details))],
+  ["TPS", (run) => number(run.snapshot?.tps ?? tps(run.details))],
   ["Steps", (run) => number(now(run, "steps"))],
   ["Training", (run) => clock(now(run, "seconds"))],
   ["Left", (run) => (run.isOver ? "-" : duration(now(run, "seconds_left")))],
@@ -21,7 +21,7 @@ const TILES = [
  * A figure of the last snapshot, else of the row in the list.
  *
  * @param {Watched} run
- * @param {"score" | "best_score" | "pps" | "tps" | "steps" | "seconds" | "seconds_left" | "progress"} name
+ * @param {"score" | "best_score" | "steps" | "seconds" | "seconds_left" | "progress"} name
  */
 function now(run, name) {
   return run.snapshot?.[name] ?? run.details[name];

@@ -99,15 +99,15 @@ export const OTHERS = [
   },
 ];
 
-/** Those that several runs are compared by. */
+/** What several runs are compared by: one column each. @type {Panel[]} */
 export const COMPARED = [
-  "score",
-  "pps",
-  "tps",
-  "lag",
-  "entropy",
-  "value_loss",
-  "training_queue",
-  "core_utilisation",
-  "gpu_utilisation",
+  { ...SCORE, note: "mean of the last 100 episodes" },
+  { title: "PPS", note: "predictions per second", columns: [["pps", "PPS"]], fromZero: true },
+  { title: "TPS", note: "updates per second", columns: [["tps", "TPS"]], fromZero: true },
+  { title: "Policy lag", note: "updates", columns: [["lag", "mean"]], fromZero: true },
+  { title: "Training queue", note: "rollouts", columns: [["training_queue", "rollouts"]], fromZero: true },
+  { title: "Entropy", note: "of the policy", columns: [["entropy", "entropy"]], fromZero: true },
+  { title: "Value loss", note: "", columns: [["value_loss", "value"]], fromZero: true },
+  { title: "Use of the cores", note: "%", columns: [["core_utilisation", "cores"]], scale: 100, fromZero: true },
+  { title: "Use of the GPU", note: "%", columns: [["gpu_utilisation", "GPU"]], scale: 100, fromZero: true },
 ];

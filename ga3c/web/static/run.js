@@ -10,7 +10,7 @@ import { happenings } from "./happenings.js";
 import { header } from "./header.js";
 import { logs } from "./logs.js";
 import { settings } from "./settings.js";
-import { sentence } from "./states.js";
+import { isOver, sentence } from "./states.js";
 import { steering } from "./steering.js";
 import { Stream } from "./stream.js";
 import { Timeline } from "./timeline.js";
@@ -93,7 +93,7 @@ function follow(run, place, signal) {
 
   run.changed.on(() => {
     if (run.details.state === state) return;
-    const wasOver = ["complete", "stopped", "failed", "killed"].includes(state);
+    const wasOver = isOver(state);
     state = run.details.state;
     announce(wasOver && state === "running" ? "The run goes on." : sentence(state));
     if (wasOver !== run.isOver) catchUp();

@@ -3,7 +3,7 @@
 import { announce } from "./announcer.js";
 import { getJson } from "./api.js";
 import { button, element, fill, say } from "./element.js";
-import { badge, sentence } from "./states.js";
+import { badge, pps, sentence, tps } from "./states.js";
 import { Stream } from "./stream.js";
 import { telling } from "./telling.js";
 import { ago, clock, number, percent } from "./text.js";
@@ -26,8 +26,8 @@ const COLUMNS = [
   { title: "best", text: (row) => number(row.best_score), by: (row) => row.best_score ?? -Infinity, figure: true },
   { title: "steps", text: (row) => number(row.steps), by: (row) => row.steps ?? -1, figure: true },
   { title: "training", text: (row) => clock(row.seconds), by: (row) => row.seconds ?? -1, figure: true },
-  { title: "PPS", text: (row) => number(row.pps), by: (row) => row.pps ?? -1, figure: true },
-  { title: "TPS", text: (row) => number(row.tps), by: (row) => row.tps ?? -1, figure: true },
+  { title: "PPS", text: (row) => number(pps(row)), by: (row) => pps(row) ?? -1, figure: true },
+  { title: "TPS", text: (row) => number(tps(row)), by: (row) => tps(row) ?? -1, figure: true },
   {
     title: "changed",
     text: (row) => ago(row.updated),

@@ -14,6 +14,27 @@ const STATES = {
   killed: { mark: "✕", sentence: "The process of the run was killed. ga3c resume goes on from its last checkpoint." },
 };
 
+/** Whether no process of the run is left. @param {RunState} state */
+export function isOver(state) {
+  return state !== "running" && state !== "paused";
+}
+
+/**
+ * The predictions a second of a run, now or as the mean of a run that is over: what a run did in its last second, as it
+ * ended, says nothing.
+ *
+ * @param {import("./types.js").RunRow} row
+ */
+export function pps({ state, pps, steps, seconds }) {
+  if (!isOver(state)) return pps;
+  return steps !== null && seconds ? steps / seconds : null;
+}
+
+/** The updates a second of a run that trains. @param {import("./types.js").RunRow} row */
+export function tps({ state, tps }) {
+  return isOver(state) ? null : tps;
+}
+
 /** The state as a small label: a sign, a word and a colour. @param {RunState} state */
 export function badge(state) {
   const mark = element("span", { "aria-hidden": "true" }, STATES[state]?.mark ?? "?");

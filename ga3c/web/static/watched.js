@@ -1,12 +1,11 @@
 /** One run as the page follows it: what is known of it, and topics that tell what changes. */
 
 import { at, getJson } from "./api.js";
+import { isOver } from "./states.js";
 import { Topic } from "./topic.js";
 
 /** @typedef {import("./types.js").RunDetails} RunDetails */
 /** @typedef {import("./types.js").Snapshot} Snapshot */
-
-const OVER = new Set(["complete", "stopped", "failed", "killed"]);
 
 export class Watched {
   /** Told when a row of the list, the details or what the run says of itself changed. @type {Topic<void>} */
@@ -42,7 +41,7 @@ export class Watched {
   }
 
   get isOver() {
-    return OVER.has(this.details.state);
+    return isOver(this.details.state);
   }
 
   /** A setting that is a number. @param {string} name @param {number} otherwise */
