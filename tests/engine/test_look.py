@@ -103,7 +103,8 @@ def test_what_is_seen_while_agents_play_is_always_the_agents_own(
     make_system: Callable[..., Ga3c], wait_until: WaitUntil, rollout: int
 ) -> None:
     """Blocks change owner all the time meanwhile."""
-    system = make_system("toys:Ledger-v0", rollout=rollout, learning_rate=1e-30, learning_rate_end=0.0)
+    rates = {"learning_rate": 1e-30, "learning_rate_end": 0.0}
+    system = make_system("toys:Ledger-v0", rollout=rollout, scale_returns=False, **rates)
     system.start()
     wait_until(lambda: system.stats.failure or system.store._known.all())
     seeds, last = system.pool.slots.frames[:, 1].copy(), [0.0] * 6

@@ -1,5 +1,6 @@
 """Runs with --deterministic are equal bit by bit, whatever else the machine does."""
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,10 @@ from runs import parse_train
 
 from ga3c.config import Config
 from ga3c.errors import UserError
+from ga3c.metrics.sinks.events import read_events
+from ga3c.metrics.sinks.status import read_status
 from ga3c.run import checkpoint
+from ga3c.run.control_client import Control, Unreachable
 from ga3c.run.folder import RunFolder
 
 pytestmark = pytest.mark.timeout(240)
@@ -165,3 +169,28 @@ def test_a_run_that_is_not_deterministic_has_the_usual_parts(tmp_path: Path) -> 
     torch.manual_seed(1)
     assert parts(parse_train(["CartPole-v1", "--agents", "2", "--device", "cpu"])) == (TrainingQueue, Predictor)
     assert parts(parse_train(["CartPole-v1", "--deterministic"])) == (LockStepQueue, LockStepPredictor)
+
+
+def test_a_pause_changes_nothing(tmp_path: Path) -> None:
+    """Neither does looking at the agents meanwhile."""
+    words = ("CartPole-v1", "--agents", 4, "--workers", 2, "--steps", 3000)
+    process = train(tmp_path / "one", *words)
+    folder = tmp_path / "other"
+    paused = train(folder, *words)
+    try:
+        runs.wait_for(lambda: (read_status(folder / "status.json") or {}).get("steps"), "training")
+        with contextlib.suppress(Unreachable), Control.connect(folder) as control:
+            control.gallery()
+            control.ask("look", agent=1)
+            for _ in range(5):
+                control.ask("pause")
+                assert control.ask("hello")["paused"]
+                control.ask("resume")
+    finally:
+        texts = [one.communicate(timeout=200)[0] for one in (process, paused)]
+    assert [one.returncode for one in (process, paused)] == [0, 0], texts
+    events = [event for event in read_events(folder / "events.jsonl") if event["kind"] == "command"]
+    assert len(events) > 1
+    one, other = map(outcome, (tmp_path / "one", folder))
+    for name in ("steps", "updates", "episodes", "tensors"):
+        assert one[name] == other[name], name
