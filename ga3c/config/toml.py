@@ -37,6 +37,7 @@ def write_toml(values: Mapping[str, Any]) -> str:
 _LATER: Mapping[str, Mapping[str, Any]] = {
     "env": {"action_bounds": "clip", "action_masks": "off", "wrap": (), "vector": "off"},
     "net": {"normalise_observations": False, "layer_norm": False},
+    "engine": {"cluster": "", "compress": "auto"},
     "run": {"gallery": "auto"},
 }
 """Settings by table that configurations of earlier versions lack, with the values that describe what was done then."""

@@ -1,9 +1,10 @@
 """The trainer: a thread that takes rollouts from the training queue and updates the model from them."""
 
+import contextlib
 import functools
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -180,23 +181,22 @@ class Trainer(Stage[int]):
     def _learn_from(self, new: bool, learning_rate: Tensor, entropy_weight: Tensor, *tensors: Tensor) -> Tensor:
         """One update as a function of tensors: those of the model, which it changes, then those of the batch. It
         returns what is reported."""
-        model, count = self._twin, len(self._model.tensors())
-        model.point_at(tensors[:count])
+        count = len(self._model.tensors())
+        self._twin.point_at(tensors[:count])
         parts = iter(tensors[count:])
         batch = Rollouts._make(next(parts) if gathered else None for gathered in self._store.gathers)
-        loss = self._loss_of_batch(batch, entropy_weight, new, model.returns)
-        gradient = [flat_gradient(loss.total, self._network)]
-        norm = clip_by_global_norm_(gradient, self._config.clip_norm)
-        model.step(gradient, loss.moments, learning_rate)
+        with self._updating(self._twin):
+            loss = self._loss_of_batch(batch, entropy_weight, new)
+            norm = self._apply(self._gradient(loss.total), loss.moments, learning_rate)
         return loss.measure(norm)
 
     def _loss_of(self, blocks: Tensor, entropy_weight: Tensor, new: bool) -> Loss:
         """The loss of the rollouts in some blocks [B]."""
-        return self._loss_of_batch(self._store.gather(blocks), entropy_weight, new, self._model.returns)
+        return self._loss_of_batch(self._store.gather(blocks), entropy_weight, new)
 
-    def _loss_of_batch(self, batch: Rollouts, entropy_weight: Tensor, new: bool, statistics: Tensor) -> Loss:
-        """The loss of some rollouts, with the `statistics` of returns. Its moments are those that `Model.step` takes:
-        of the targets and, where the rollouts are `new` and observations are normalised, of the observations."""
+    def _loss_of_batch(self, batch: Rollouts, entropy_weight: Tensor, new: bool) -> Loss:
+        """The loss of some rollouts. Its moments are those that `Model.step` takes: of the targets and, where the
+        rollouts are `new` and observations are normalised, of the observations."""
         parameters, values = self._network.unroll(batch.observations, batch.state, batch.begins)  # [B, T + 1, ...]
         loss = rollout_loss(
             self._network.head,
@@ -206,7 +206,7 @@ class Trainer(Stage[int]):
             experience=Experience(batch.actions, batch.log_probs, batch.rewards, batch.discounts, batch.learn),
             entropy_weight=entropy_weight,
             config=self._config,
-            statistics=statistics,
+            statistics=self._model.returns,
         )
         if not new:
             return loss
@@ -254,6 +254,14 @@ class Trainer(Stage[int]):
 
     def _rehearse(self, count: int, model: Model) -> None:
         """Does what `_step` does, on `model`."""
+        with self._updating(model):
+            self._step(count)
+
+    @contextlib.contextmanager
+    def _updating(self, model: Model) -> Iterator[None]:
+        """Updates another model in the block."""
         own, self._model = self._model, model
-        self._step(count)
-        self._model = own
+        try:
+            yield
+        finally:
+            self._model = own

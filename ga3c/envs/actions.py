@@ -32,7 +32,7 @@ def read_all(spec: ActionSpec, rows: NDArray[Any]) -> Sequence[Any] | NDArray[An
     actions = [read(row) for row in rows]
     if spec.kind in ("tuple", "dict"):
         return actions
-    return np.array(actions, spec.env_dtype).reshape(len(rows), *spec.env_shape)
+    return np.array(actions, spec.env_dtype).reshape((len(rows), *spec.env_shape))
 
 
 def read_batch(spec: ActionSpec, rows: NDArray[Any]) -> Any:
@@ -74,7 +74,7 @@ class _Chosen:
 
     def __call__(self, row: Action) -> NDArray[Any]:
         chosen: NDArray[Any] = row.astype(self._dtype) + self._starts
-        return chosen.reshape(*row.shape[:-1], *self._shape)
+        return chosen.reshape((*row.shape[:-1], *self._shape))
 
 
 class _Scaled:
@@ -96,7 +96,7 @@ class _Scaled:
         if self._squashed is not None:
             row = np.where(self._squashed, np.tanh(row), row)
         numbers: NDArray[Any] = np.maximum(np.minimum(row * self._scale + self._middle, self._high), self._low)
-        return numbers.astype(self._dtype, copy=False).reshape(*row.shape[:-1], *self._shape)
+        return numbers.astype(self._dtype, copy=False).reshape((*row.shape[:-1], *self._shape))
 
 
 def _product(spec: ActionSpec, choice: int, number: int) -> Reader:

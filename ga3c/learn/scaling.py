@@ -24,8 +24,10 @@ def empty_statistics(device: torch.device) -> Tensor:
 
 def mean_and_deviation(statistics: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and the standard deviation of the targets so far, 0-dimensional."""
-    total, squares, share = statistics.unbind()
-    share = share.clamp(min=_TINY)
+    # Another trainer may make the first update meanwhile: sums from after it, over a share of 0 from before, would be
+    # infinite. So the sums are read first.
+    total, squares = statistics[:2].clone().unbind()
+    share = statistics[2].clamp(min=_TINY)
     mean, mean_square = total / share, squares / share
     variance = torch.maximum(mean_square - mean.square(), _LEAST_SHARE**2 * mean_square)
     return mean, variance.sqrt()

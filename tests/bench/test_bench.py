@@ -440,7 +440,9 @@ def test_the_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_without_out_no_benchmark_writes_where_results_are_committed(name: str) -> None:
-    module = importlib.import_module("ga3c.bench.faults.command" if name == "faults" else f"ga3c.bench.{name}")
+    module = importlib.import_module(
+        f"ga3c.bench.{name}.command" if name in ("faults", "peers") else f"ga3c.bench.{name}"
+    )
     kinds = [kind for label, kind in vars(module).items() if label.endswith("Arguments")]
     fields = [item for kind in kinds for item in dataclasses.fields(kind) if item.name == "out"]
     for item in fields:

@@ -140,7 +140,7 @@ def test_this_machine_is_read_without_gaps() -> None:
     required = {package.name for package in facts.packages if not package.extra}
     assert {"torch", "numpy", "ale-py", "gymnasium", "tensorboard"} <= required
     assert {package.extra for package in facts.packages} == {
-        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow", "ray", "docs",
+        "", "video", "play", "bench", "sweep", "export", "hub", "wandb", "mlflow", "ray", "web",
     }  # fmt: skip
     assert facts.python_fits
 

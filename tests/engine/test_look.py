@@ -58,7 +58,7 @@ def test_a_look_finds_what_a_prediction_decides_by(
     decided: dict[int, tuple[Any, Any]] = {}
     for predictor in system.predictors:
         network, place = predictor._network, system.store.place
-        step, agents_of = network.step, [np.empty(0, np.int64)]
+        step, agents_of = network.act, [np.empty(0, np.int64)]
 
         def placed(agents: Any, *more: Any, place: Any = place, agents_of: Any = agents_of) -> Any:
             agents_of[0] = agents
@@ -71,7 +71,7 @@ def test_a_look_finds_what_a_prediction_decides_by(
             return found
 
         monkeypatch.setattr(predictor, "_store", _Store(system.store, placed))
-        monkeypatch.setattr(network, "step", kept)
+        monkeypatch.setattr(network, "act", kept)
     system.start()
     rest(system, wait_until, 60 if env_id.startswith("ALE") else 200)
     for agent in range(6):
