@@ -30,8 +30,6 @@ from ga3c.tune.tuning import Tunable, Tuning, begin_here
 
 _TICK_SECONDS = 0.1
 """Seconds between looks at processes, limits and commands."""
-_RECORD_SECONDS = 1.0
-"""Seconds between records of metrics."""
 _PATIENCE_SECONDS = 2.0
 """Seconds for agent processes to end by themselves."""
 _STEERED_SECONDS = 2.0

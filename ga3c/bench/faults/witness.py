@@ -47,15 +47,15 @@ def install(path: Path) -> None:
     """Watches this process, for good."""
     from ga3c.engine.model import Model
     from ga3c.metrics.stats import Stats
-    from ga3c.run import checkpoint, reporter, server, session, trained
+    from ga3c.run import checkpoint, recorder, reporter, server, session, trained
     from ga3c.tune import tuning
 
     sink = WitnessSink(path)
-    make, build, hold = reporter.Reporter.__init__, session.build, trained.Trained.__init__
+    add, build, hold = reporter.Reporter.add, session.build, trained.Trained.__init__
     resume, save = Stats.resume, checkpoint.save
 
-    def make_reporter(self: Any, sinks: Sequence[Sink] = (), *args: Any, **more: Any) -> None:
-        make(self, [*sinks, sink] if sinks else sinks, *args, **more)
+    def add_sinks(self: Any, sinks: Sequence[Sink], *args: Any, **more: Any) -> None:
+        add(self, [*sinks, sink], *args, **more)
 
     def hook_load(name: str) -> None:
         load = getattr(Model, name)
@@ -83,7 +83,7 @@ def install(path: Path) -> None:
         save(at, saved, *args, **more)
 
     for owner, name, hooked in (
-        (reporter.Reporter, "__init__", make_reporter), (session, "build", build_server),
+        (reporter.Reporter, "add", add_sinks), (session, "build", build_server),
         (trained.Trained, "__init__", hold_trained), (Stats, "resume", resume_stats),
         (checkpoint, "save", save_checkpoint),
     ):  # fmt: skip
@@ -91,8 +91,12 @@ def install(path: Path) -> None:
     for name in ("load", "load_weights"):
         if hasattr(Model, name):
             hook_load(name)
-    for name in ("_RECORD_SECONDS", "_TICK_SECONDS"):
-        setattr(server, name, RECORD_SECONDS / (1 if name == "_RECORD_SECONDS" else 5))
+    for module, name, seconds in (
+        (recorder, "_RECORD_SECONDS", RECORD_SECONDS), (server, "_TICK_SECONDS", RECORD_SECONDS / 5),
+    ):  # fmt: skip
+        if not hasattr(module, name):
+            raise AttributeError(f"{module.__name__} has no {name}, so runs under test would make fewer records")
+        setattr(module, name, seconds)
     for name in ("_WARM_UP", "_SETTLE"):  # so that short runs have a tuning.csv too
         setattr(tuning, name, RECORD_SECONDS)
 
