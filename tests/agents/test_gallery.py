@@ -416,8 +416,8 @@ def test_agent_processes_draw_while_somebody_looks(tmp_path: Any, wait_until: Ca
         assert [gallery._words[place][0][0] for place in range(4)] == [0] * 4, "nobody looks"
         memory.look(pictures=True)
         wait_until(lambda: all(gallery._words[place][0][0] > 2 for place in range(4)))
+        wait_until(lambda: (gallery.lengths > 0).all())  # while somebody looks: an episode may just have begun
         memory.look_away(pictures=True)
-        wait_until(lambda: (gallery.lengths > 0).all())
     finally:
         stop.set()
         thread.join(20)

@@ -47,8 +47,9 @@ class PeersArguments:
     """How many times to measure all trainers in turn."""
     cleanrl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A checkout of CleanRL, whose scripts are run as they are."""
-    peer_python: Annotated[str, tyro.conf.arg(metavar="FILE")] = sys.executable
-    """The Python that has the other libraries, where they need other versions of packages than ours."""
+    peer_python: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """The Python that has the other libraries, where they need other versions of packages than ours; this one unless
+    given."""
     plot: bool = True
     """Draw the picture (needs matplotlib)."""
     json: bool = False
@@ -83,7 +84,8 @@ def main(words: Sequence[str]) -> None:
     rows: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
     expected = training.START_UP + _WARM_UP + args.seconds
-    notes = {peer: runs.missing(peer, args.peer_python, args.cleanrl) for peer in args.peers}
+    python = args.peer_python or sys.executable
+    notes = {peer: runs.missing(peer, python, args.cleanrl) for peer in args.peers}
     all_runs = list(_runs(args, [peer for peer, note in notes.items() if note is None]))
     with ending.postponed(), PhaseBar([expected] * len(all_runs) * args.repeats) as bar:
         for note in filter(None, notes.values()):
@@ -133,7 +135,9 @@ def _runs(args: PeersArguments, peers: Sequence[PeerName]) -> Sequence[Run]:
                     "peer": peer, "env_id": task, "equal": equal and equal._asdict(), "seconds": args.seconds,
                     "seed": _SEED, "checkout": str(args.cleanrl and args.cleanrl.resolve()),
                 }  # fmt: skip
-                found.append(Run(task, name, peer, functools.partial(_theirs, told, args.peer_python)))
+                found.append(
+                    Run(task, name, peer, functools.partial(_theirs, told, args.peer_python or sys.executable))
+                )
     return found
 
 
