@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,7 +169,9 @@ def test_weights_and_settings_that_are_not_the_run_s_are_seen() -> None:
     assert known.settings_changed(witness.Testimony(configs=[{"run": {"steps": 5, "seed": 2}}])) == ["run.seed"]
 
 
-def test_processes_that_hang_print_tracebacks_or_are_left_are_seen(tmp_path: Path) -> None:
+def test_processes_that_hang_print_tracebacks_or_are_left_are_seen(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
     bed = testbed.TestBed(tmp_path / "bed")
     try:
         case = bed.case(fault.Fault(1, 1, "server", "kill"))
@@ -183,7 +186,8 @@ def test_processes_that_hang_print_tracebacks_or_are_left_are_seen(tmp_path: Pat
         case.look_at(ended, "it")
         assert any("it hung" in text for text in case.broken)
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={TOKEN: case.token})
-        assert testbed.orphans(case.token, 0.0) == [str(child.pid)]
+        # A process has its environment a moment after `Popen` has returned.
+        wait_until(lambda: testbed.orphans(case.token, 0.0) == [str(child.pid)])
         child.communicate(b"\n")
         assert testbed.orphans(case.token) == []
     finally:

@@ -54,6 +54,8 @@ def test_a_page_hears_what_a_run_says(room: Room, run: FakeRun, wait_until: Call
         sentence = "trainers are busy: raise --trainers"
         run.say(snapshot={"steps": 7, "score": None}, bottleneck=sentence, stage="trainers")
         told = messages.next("snapshot")
+        if told["snapshot"]["steps"] != 7:  # the last one on record, where the run was slow to answer
+            told = messages.next("snapshot")
         assert told["snapshot"] == {"steps": 7, "score": None}
         parts = {"what": "trainers are busy", "advice": "raise --trainers", "stage": "trainers"}
         assert told["bottleneck"] == {"sentence": sentence, **parts}
